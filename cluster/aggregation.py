@@ -33,17 +33,19 @@ def aggregated(system: Aggregates, proof: Proof, client: Client, run: Run) -> tu
     return made
 
 
-def wrapped(system: Wraps, proofs: Sequence[PartitionProof], client: Client, run: Run) -> Mapping[str, bytes]:
-    """Names and contents of the files of the job's wrap. The journal tells where it was made, and where it could not
-    be. Raises InvalidProof, InputError."""
+def wrapped(
+    system: Wraps, proofs: Sequence[PartitionProof], salt: bytes, client: Client, run: Run
+) -> Mapping[str, bytes]:
+    """Names and contents of the files of the job's wrap. `salt` hides what its public value is of. The journal tells
+    where it was made, and where it could not be. Raises InvalidProof, InputError."""
     began, where = time.monotonic(), _Where(client, run)
     try:
-        made, steps = system.wrap(proofs, where.run)
+        made, steps = system.wrap(proofs, salt, where.run)
     except InvalidProof as error:
         if where.device is None:
             raise
         where.failed(error)
-        made, steps = system.wrap(proofs, where.on_cpu)
+        made, steps = system.wrap(proofs, salt, where.on_cpu)
     seconds = {name: round(own, 3) for name, own in steps.items()}
     run.note("wrapped", worker=where.device or "driver", seconds=round(time.monotonic() - began, 3), steps=seconds)
     return made

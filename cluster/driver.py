@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import secrets
 import signal
 import tempfile
 import threading
@@ -39,7 +40,7 @@ from distprove.errors import (
 )
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
-from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, Wraps, invalid_among
+from distprove.proof import OUTPUT_FILE, PROOF_FILE, SALT_BYTES, Aggregates, Proof, Wraps, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import (
     ChecksCommitments,
@@ -128,6 +129,8 @@ def drive(
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
             ordered = [proofs[p.name] for p in plan]
             proof = Proof.assemble(system, ordered)
+            if isinstance(system, Wraps):
+                proof = proof.salted(run.kept_salt() or secrets.token_bytes(SALT_BYTES))
             with run.folder.filling(PROOF_FILE, proof.write_to) as written:  # most of it lets go of the lock
                 if isinstance(system, VerifiesJob):
                     try:
@@ -142,7 +145,8 @@ def drive(
                 run.folder.write(*made)
                 report.aggregate = made[0]
             if isinstance(system, Wraps):
-                for name, content in wrapped(system, ordered, client, run).items():
+                assert proof.salt is not None
+                for name, content in wrapped(system, ordered, proof.salt, client, run).items():
                     run.folder.write(name, content)
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()

@@ -7,7 +7,8 @@ Layout (canonical MessagePack, see `distprove.formats.canonical`; every map has 
     partition = {data: map, digest: bin32, name: str, public: [bin...]}
 
 Version 2 has one proof of all partitions together, `whole: map`, behind `version: 2`. The data of its partitions are
-what this proof is about, and prove nothing by themselves.
+what this proof is about, and prove nothing by themselves. A job with a wrap has `salt: bin32` in `whole` too: secret
+random bytes, without which the wrap's public value says nothing of the partitions.
 
 Public values are big-endian without leading zeros (zero is one zero byte). The digests, all SHA-256 with domains:
 
@@ -83,6 +84,8 @@ FORKS_PAY = 0.1
 """Seconds of verification in one process beyond which several take less: each costs some 10 ms."""
 NAMED, SEARCHED = 8, 64
 """Invalid partitions that are named when a file does not verify, and number of those that are searched at a time."""
+SALT, SALT_BYTES = "salt", 32
+"""The field of the one proof that has the salt of the job's wrap, and its size."""
 MAX_PUBLIC_BYTES = 64
 """Maximum bytes of one public value. The largest scalar field in use needs 32."""
 
@@ -207,6 +210,18 @@ class Proof:
             for index, p in enumerate(partitions)
         )
         return cls(system, key, verification_key, bound, whole=whole)
+
+    def salted(self, salt: bytes) -> Proof:
+        """The same proof with the salt of the job's wrap, for a job that ends in one proof."""
+        assert self.whole is not None, "a job that ends in one proof"
+        assert len(salt) == SALT_BYTES
+        return replace(self, whole={**self.whole, SALT: salt})
+
+    @property
+    def salt(self) -> bytes | None:
+        """The salt of the job's wrap, which is as secret as the list of partitions; None without one."""
+        salt = (self.whole or {}).get(SALT)
+        return salt if isinstance(salt, bytes) and len(salt) == SALT_BYTES else None
 
     @cached_property
     def job_digest(self) -> bytes:
@@ -403,12 +418,13 @@ class Wraps(Protocol):
     """Optional interface of a proof system that wraps a job's one proof in a proof of another kind."""
 
     def wrap(
-        self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]
+        self, proofs: Sequence[PartitionProof], salt: bytes, run: Callable[[DeviceTask], Any]
     ) -> tuple[Mapping[str, bytes], Mapping[str, float]]:
         """Contents of the wrap's files by their names, and seconds by step, from all proofs of the plan, in its order.
         It has been verified.
 
-        `run` is as of `Aggregates`. Raises InvalidProof, InputError, and what `run` raises."""
+        `salt` has SALT_BYTES random bytes, the same for each attempt of a job: the job's proof has them. `run` is as of
+        `Aggregates`. Raises InvalidProof, InputError, and what `run` raises."""
 
 
 def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]:

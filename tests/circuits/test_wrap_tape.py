@@ -29,7 +29,7 @@ def made() -> tuple[Circuit, Tape, list[dict[str, Any]]]:
     for part in job.proofs:
         proof, shape = MultilinearProof.from_record(part.data, job.key, part.name)
         shapes.append((shape, part.name, proof.challenge))
-        inputs.append(verifier_inputs(shape, part.name, part.public, proof))
+        inputs.append(verifier_inputs(shape, part.name, part.public, proof, bytes(range(32))))
     b, _ = unchecked_circuit(*shapes[0])
     return b.build(), record(b), inputs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
-from distprove.circuits.wrap.statement import statement_digest
+from distprove.circuits.wrap.statement import SALT_WORDS, statement_digest
 from distprove.circuits.wrap.verifier import unchecked_circuit, verifier_circuit, verifier_inputs
 from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.job import Job
@@ -27,6 +28,8 @@ from kernels.maths.encoding import unpack
 from tests.support import plain_poseidon2_bn254 as plain
 from tests.support.multilinear_golden import golden_job
 
+SALT = bytes(range(32))
+
 
 @cache
 def made() -> tuple[Circuit, list[dict[str, Any]]]:
@@ -36,7 +39,7 @@ def made() -> tuple[Circuit, list[dict[str, Any]]]:
     for part in job.proofs:
         proof, shape = MultilinearProof.from_record(part.data, job.key, part.name)
         shapes.append((shape, part.name, proof.challenge))
-        inputs.append(verifier_inputs(shape, part.name, part.public, proof))
+        inputs.append(verifier_inputs(shape, part.name, part.public, proof, SALT))
     b, counts = unchecked_circuit(*shapes[0])
     assert sum(counts.values()) - counts["all"] > 0.99 * counts["all"]  # each constraint counts once
     assert sum(counts.values()) <= 2 * counts["all"]
@@ -46,7 +49,7 @@ def made() -> tuple[Circuit, list[dict[str, Any]]]:
 def test_a_proof_that_holds_has_a_witness(backend: Backend) -> None:
     circuit, inputs = made()
     witness = circuit.witness(inputs[0], backend)
-    assert unpack(witness[1:2]) == [statement_digest(golden_job("multilinear-bn254").proofs[0].public)]
+    assert unpack(witness[1:2]) == [statement_digest(golden_job("multilinear-bn254").proofs[0].public, SALT)]
     assert circuit.r1cs.n_public == 1
     assert circuit.r1cs.first_unsatisfied(witness, backend) is None
 
@@ -86,7 +89,8 @@ def test_a_proof_of_another_name_has_none(backend: Backend) -> None:
 
 
 def test_no_change_of_an_input_has_a_witness(backend: Backend) -> None:
-    """A word of each input at a time. The witness program makes all wires that follow."""
+    """A word of each input at a time. The witness program makes all wires that follow. Another salt has a witness,
+    and another public value."""
     circuit, (inputs, _) = made()
     unchecked = replace(circuit, schedule=replace(circuit.schedule, checks=()))
     changes: list[tuple[str, dict[str, Any]]] = []
@@ -100,12 +104,27 @@ def test_no_change_of_an_input_has_a_witness(backend: Backend) -> None:
     for start in range(0, len(changes), 8):
         own = changes[start : start + 8]
         for (name, _), witness in zip(own, unchecked.witnesses([c for _, c in own], backend), strict=True):
-            assert circuit.r1cs.first_unsatisfied(np.ascontiguousarray(witness), backend) is not None, name
+            bad = circuit.r1cs.first_unsatisfied(np.ascontiguousarray(witness), backend)
+            assert (bad is None) == (name == "salt"), name
+
+
+def test_each_word_of_the_salt_changes_the_public_value(backend: Backend) -> None:
+    circuit, (inputs, _) = made()
+    words, public = [int(word) for word in inputs["salt"]], golden_job("multilinear-bn254").proofs[0].public
+    assert len(words) == SALT_WORDS
+    salts = [[*words[:at], words[at] ^ 1, *words[at + 1 :]] for at in range(len(words))]
+    given = [{**inputs, "salt": [str(word) for word in changed]} for changed in salts]
+    for changed, witness in zip(salts, circuit.witnesses(given, backend), strict=True):
+        assert unpack(witness[1:2]) == [statement_digest(public, struct.pack("<8I", *changed))]
+    beyond = [str(words[0] + (1 << 64)), *inputs["salt"][1:]]  # the same packed element in another way, were it a word
+    with pytest.raises(UnsatisfiedWitness):
+        circuit.witness({**inputs, "salt": beyond}, backend)
 
 
 def test_statements_have_digests_of_their_own() -> None:
-    assert len({statement_digest(words) for words in ([], [0], [0, 0], [1], [0, 1], [1, 0], [0] * 7)}) == 7
-    assert statement_digest([5, P - 1]) == plain.sponge([5, P - 1])
+    lists, salts = ([], [0], [0, 0], [1], [0, 1], [1, 0], [0] * 7), (SALT, bytes(32), bytes([1]) + bytes(31))
+    assert len({statement_digest(words, salt) for words in lists for salt in salts}) == len(lists) * len(salts)
+    assert statement_digest([5, P - 1], SALT) == plain.sponge([5, P - 1, *struct.unpack("<8I", SALT)])
 
 
 def test_keys_under_another_hash_are_refused() -> None:

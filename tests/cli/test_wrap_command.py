@@ -43,8 +43,8 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """The Groth16 proof is simulated here, with a trapdoor: what it states, and where it goes, are the job's."""
     secret, run = trapdoor(BN254, 1), tmp_path / "run"
 
-    def simulated(key: Any, root: PartitionProof, path: Path, run: Any, **_: Any) -> Wrap:
-        public = statement_digest(root.public)
+    def simulated(key: Any, root: PartitionProof, path: Path, salt: bytes, run: Any, **_: Any) -> Wrap:
+        public = statement_digest(root.public, salt)
         return Wrap(secret.key, secret.prove([public], seed=1), (public,))
 
     monkeypatch.setattr(system, "wrap", simulated)
@@ -56,6 +56,7 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert all(path.is_file() for path in written)
     notes = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     assert [note["worker"] for note in notes if note["event"] == "wrapped"] == ["driver"]
+    assert Proof.read_from(run).salt is not None  # beside the list
     # It verifies in the words of the job's one proof.
     plain = command("verify", run, *FEW, "--json")
     wrapped = command("verify", run, *FEW, "--json", "--wrap-vk", run / files.KEY)

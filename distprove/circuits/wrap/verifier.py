@@ -1,8 +1,9 @@
 """The verifier of one proof under Poseidon2 over BN254 as an R1CS over BN254, from the same code as the verifier.
 
-The one public value is the digest of what the partition states, its public values. The key, its heights, the name and
-the job's challenge are constants: a Groth16 key stands for them. So the job's commitments must not decide the
-challenge, and proofs of several partitions must not have to sum to zero: keys with a global bus are refused.
+The one public value is the digest of what the partition states, its public values, and of a secret salt. The key, its
+heights, the name and the job's challenge are constants: a Groth16 key stands for them. So the job's commitments must
+not decide the challenge, and proofs of several partitions must not have to sum to zero: keys with a global bus are
+refused.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
 from distprove.circuits.wrap.opened import WrapOpened, inputs_of_trees
+from distprove.circuits.wrap.statement import SALT_WORDS, salt_words
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.multilinear.opened import OpenedRows
@@ -50,7 +52,8 @@ def unchecked_circuit(shape: Shape, name: str, challenge: bytes) -> tuple[Circui
     f = WrapArithmetic(b)
     count = shape.key.statement.public_values
     public = f.given("public", count)
-    b.output("statement", f.sponge([value.parts[0].value for value in public]))
+    salt = f.given("salt", SALT_WORDS)
+    b.output("statement", f.sponge([value.parts[0].value for value in (*public, *salt)]))
     proof = _given_proof(f, shape, challenge)
     opened = WrapOpened(f, shape, proof.root, proof.roots)  # type: ignore[arg-type]
     verify_steps(f, shape, shape.key.digest, name.encode(), f.scalars(public), proof, opened)
@@ -90,17 +93,22 @@ def _given_proof(f: WrapArithmetic, shape: Shape, challenge: bytes) -> Multiline
     return MultilinearProof(**fields, log_heights=shape.log_heights, trees=())
 
 
-def verifier_inputs(shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof) -> dict[str, object]:
-    """The inputs of the circuit that a proof gives. Raises InvalidProof for one that does not hold."""
+def verifier_inputs(
+    shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof, salt: bytes
+) -> dict[str, object]:
+    """The inputs of the circuit that a proof and a salt give. Raises InvalidProof for a proof that does not hold."""
     check_statement(shape.key, name, tuple(public), shape)
     opened, words = OpenedRows(shape, proof), np.array(public, dtype=np.uint64)
     verify_steps(NUMBERS, shape, shape.key.digest, name.encode(), words, proof, opened)
-    return inputs_of(shape, public, proof, opened)
+    return inputs_of(shape, public, proof, opened, salt)
 
 
-def inputs_of(shape: Shape, public: Sequence[int], proof: MultilinearProof, opened: OpenedRows) -> dict[str, object]:
-    """The inputs of the circuit by a proof and the rows that its verifier was given."""
+def inputs_of(
+    shape: Shape, public: Sequence[int], proof: MultilinearProof, opened: OpenedRows, salt: bytes
+) -> dict[str, object]:
+    """The inputs of the circuit by a proof, the rows that its verifier was given, and a salt."""
     found: dict[str, object] = {"public": [str(v) for v in public], "root": _number(proof.root)}
+    found["salt"] = [str(word) for word in salt_words(salt)]
     for field in FIELDS:
         value = getattr(proof, field)
         arrays = value if field == "layers" else [np.array(value, dtype=np.uint64)]

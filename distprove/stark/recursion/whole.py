@@ -1,7 +1,8 @@
 """The one proof of a job: the root of its tree, and what the partitions are listed with beside it.
 
 Layout, as `distprove.proof` has it: a partition's data are {anchor, heights, root}, those fields of its own proof; the
-one proof is {proof, sum}: the root's proof, and the sum of the global buses' fractions.
+one proof is {proof, sum}: the root's proof, and the sum of the global buses' fractions. That of a job with a wrap is
+{proof, salt, sum}. The salt goes into the wrap's public value alone (`distprove.stark.wrap.verifier`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from distprove.errors import FormatError, InvalidProof
-from distprove.proof import check_fields
+from distprove.proof import SALT, SALT_BYTES, check_fields
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack, unpack
 from distprove.stark.field import Ext, element
@@ -33,7 +34,7 @@ from kernels.interface.tree_hash import TreeHash
 
 _LISTED: dict[str, type] = {"heights": bytes, "root": bytes, "anchor": bytes}
 WHOLE: dict[str, type] = {"proof": dict, "sum": bytes}
-"""The fields of the one proof."""
+"""The fields of the one proof, beside the salt of a job with a wrap."""
 
 
 def listed(partition: PartitionProof) -> PartitionProof:
@@ -46,6 +47,21 @@ def whole_of(root: PartitionProof) -> dict[str, Any]:
     """The one proof of a job, from that of its tree's root."""
     _, total = node_statement(root.public)
     return {"proof": root.data["proof"], "sum": pack(np.array(total, dtype=np.uint64))}
+
+
+def check_whole(whole: dict[str, Any]) -> None:
+    """Raise FormatError unless this has the fields of the one proof of a job, which may have a wrap."""
+    check_fields(whole, WHOLE | ({SALT: bytes} if SALT in whole else {}), ROOT)
+    if SALT in whole:
+        salt_in(whole)
+
+
+def salt_in(whole: dict[str, Any]) -> bytes:
+    """The salt of the job's wrap. Raises FormatError where there is none."""
+    salt = whole.get(SALT)
+    if not isinstance(salt, bytes) or len(salt) != SALT_BYTES:
+        raise FormatError(f"{ROOT}: no salt of {SALT_BYTES} bytes, which the list of a job with a wrap has")
+    return salt
 
 
 def heights_of_listed(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[str, LogHeights]:
@@ -78,7 +94,7 @@ def verify_whole(
     """
     # 1. The form of all that is given, before keys are made.
     checked = checked_key(key)
-    check_fields(whole, WHOLE, ROOT)
+    check_whole(whole)
     check_fields(whole["proof"], FIELDS, ROOT)
     heights_of_listed(checked, partitions)
     total, listed = sum_in(whole["sum"]), commitments_of(partitions)

@@ -68,6 +68,7 @@ def wrap(
     key: MultilinearKey,
     root: PartitionProof,
     path: Path,
+    salt: bytes,
     run: Callable[[DeviceTask], Any],
     *,
     told: Mapping[str, Any] | None = None,
@@ -75,7 +76,8 @@ def wrap(
     steps: Steps | None = None,
 ) -> Wrap:
     """Wrap the proof of a second root, under its key, with the Groth16 key in a file, where `run` has it proven. It has
-    been verified. `told` are the `key_facts` that the job's report has; without them any key is taken.
+    been verified. `salt` has SALT_BYTES random bytes of this job alone. `told` are the `key_facts` that the job's
+    report has; without them any key is taken.
 
     Raises InvalidProof where the root's proof does not hold, InvalidKey for a key of another circuit or of other facts,
     InputError.
@@ -87,7 +89,7 @@ def wrap(
     # 1. The circuit's inputs are the root's proof, which its verifier goes through once.
     with steps("inputs"):
         proof, shape = MultilinearProof.from_record(root.data["proof"], key, root.name)
-        inputs = verifier_inputs(shape, NODE, root.public, proof)
+        inputs = verifier_inputs(shape, NODE, root.public, proof, salt)
     # 2. The witness, on the host.
     with steps("tape"):
         tape = kept_tape(key)
@@ -98,7 +100,7 @@ def wrap(
     # 3. The proof, and that it holds.
     with steps("prove"):
         made = Groth16Proof.from_dict(run(Wrapping(path, witness)))
-    public = (statement_digest(root.public),)
+    public = (statement_digest(root.public, salt),)
     if not verify(zkey.verification_key, public, made):
         raise InvalidProof("the wrap's Groth16 proof does not verify: its key is of another circuit, or damaged")
     return Wrap(zkey.verification_key, made, public)

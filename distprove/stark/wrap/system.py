@@ -56,7 +56,7 @@ class WrappedSystem(OneProofSystem):
         return key_facts(read_wrap_key(self.wrap_key))
 
     def wrap(
-        self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]
+        self, proofs: Sequence[PartitionProof], salt: bytes, run: Callable[[DeviceTask], Any]
     ) -> tuple[Mapping[str, bytes], Mapping[str, float]]:
         """The files of the wrap and the seconds of each step, from the proofs of the whole plan. Raises InvalidProof,
         InvalidKey, InputError."""
@@ -66,7 +66,7 @@ class WrappedSystem(OneProofSystem):
             key = node_key(self.key, self._kinds[ROOT].of_role(WRAP), usable_threads())
             path = self.wrap_key or _development_key(key, run)
         told = None if self.wrap_key is None else self._key_facts
-        made = wrap(key, second, path, run, told=told, threads=usable_threads(), steps=steps)
+        made = wrap(key, second, path, salt, run, told=told, threads=usable_threads(), steps=steps)
         return made.contents(), steps.seconds
 
 

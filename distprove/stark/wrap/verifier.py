@@ -1,8 +1,9 @@
 """The verifier of a wrapped job: a Groth16 proof in place of its root's, beside the list of its partitions.
 
-The one public value is the digest of what the root must state. That follows from the key of the partitions and from
-the list (`distprove.stark.recursion.root`), so the digest binds each partition's name, heights, public values and
-commitments, the keys of leaves and nodes, and the order of all. What the job says follows from the list as ever.
+The one public value is the digest of what the root must state, and of a salt. What the root states follows from the
+key of the partitions and from the list (`distprove.stark.recursion.root`), so the digest binds each partition's name,
+heights, public values and commitments, the keys of leaves and nodes, and the order of all. What the job says follows
+from the list as ever. The salt is beside the list, says nothing, and hides all this from those who have the wrap alone.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Any
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.errors import InvalidProof
 from distprove.groth16.verifier import verify
-from distprove.proof import check_fields
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.recursion.node_proof import NodeKey
 from distprove.stark.recursion.plan import ROOT, WRAP
 from distprove.stark.recursion.root import root_statement, verify_listed
 from distprove.stark.recursion.security import Layer, node_layers
 from distprove.stark.recursion.whole import (
-    WHOLE,
+    check_whole,
     checked_key,
     commitments_of,
     kinds_of_listed,
+    salt_in,
     sum_in,
     tree_of_listed,
 )
@@ -43,17 +44,17 @@ def verify_wrap(
 ) -> None:
     """Raise InvalidProof or FormatError unless a wrap proves that these partitions are one job under `key`.
 
-    Of `whole` the sum of the global buses counts, which is stated too; the root's proof is not looked at. That the
-    wrap's key is of the right circuit is for whoever trusts it. Raises as `recursion.whole.verify_whole`.
+    Of `whole` the sum of the global buses and the salt count, which are stated too; the root's proof is not looked at.
+    That the wrap's key is of the right circuit is for whoever trusts it. Raises as `recursion.whole.verify_whole`.
     """
     # 1. What the root must state follows from the key and the list, after the checks that a circuit leaves out.
     checked = checked_key(key)
-    check_fields(whole, WHOLE, ROOT)
-    listed = commitments_of(partitions)
+    check_whole(whole)
+    listed, salt = commitments_of(partitions), salt_in(whole)
     keys = tree_of_listed(checked, node_key, partitions, tree_wires)
     stated = root_statement(keys, sum_in(whole["sum"]), listed)
     # 2. The wrap states that, and holds.
-    if wrap.public != (statement_digest(stated.scalars()),):
+    if wrap.public != (statement_digest(stated.scalars(), salt),):
         raise InvalidProof("the wrap is not of this job: its public value is another than its partitions have")
     if not verify(wrap.key, wrap.public, wrap.proof):
         raise InvalidProof("the wrap's Groth16 proof does not verify under the key that is given")

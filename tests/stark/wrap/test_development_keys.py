@@ -188,7 +188,7 @@ def test_a_key_that_another_host_made_is_made_here(folder: Path, monkeypatch: py
         def contents(self) -> dict[str, bytes]:
             return {}
 
-    def proven(key: Any, second: Any, path: Path, run: Any, **_: Any) -> Files:
+    def proven(key: Any, second: Any, path: Path, salt: bytes, run: Any, **_: Any) -> Files:
         used.append(read_wrap_key(path).insecure)
         return Files()
 
@@ -197,7 +197,7 @@ def test_a_key_that_another_host_made_is_made_here(folder: Path, monkeypatch: py
     loaded: Any = Job.from_options("stark", **OPTIONS, insecure_dev=True).load()
     proofs, client, run = [PartitionProof(WRAP, bytes(32), (), {})], host, journal
     for _ in range(2):
-        wrapped(loaded, proofs, client, run)  # type: ignore[arg-type]
+        wrapped(loaded, proofs, bytes(32), client, run)  # type: ignore[arg-type]
     assert used == [True, True]
     assert len(host.given) == 1  # the second job finds what the first one has kept here
 
@@ -212,8 +212,8 @@ def test_a_key_is_that_of_the_report(cpu: CpuBackend, tmp_path: Path, monkeypatc
     setup(small_circuit().system().r1cs(), insecure_dev=True, backend=cpu, out=path)
     assert told != key_facts(read_wrap_key(path))
     with pytest.raises(InvalidKey, match="not the key that was there when the job began"):
-        loaded.wrap([PartitionProof(WRAP, bytes(32), (), {})], lambda task: pytest.fail("proven"))
+        loaded.wrap([PartitionProof(WRAP, bytes(32), (), {})], bytes(32), lambda task: pytest.fail("proven"))
     root = PartitionProof(WRAP, bytes(32), (), {"proof": {}})
     weak = {**key_facts(read_wrap_key(path)), "insecure_wrap": False}
     with pytest.raises(InvalidKey, match="when the job began"):
-        wrap(KEY, root, path, lambda task: None, told=weak)
+        wrap(KEY, root, path, bytes(32), lambda task: None, told=weak)

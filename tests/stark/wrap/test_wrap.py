@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from distprove.groth16.snarkjs import format_proof, format_public, write_verific
 from distprove.groth16.solidity import calldata, contract
 from distprove.groth16.zkey import read_zkey
 from distprove.job import Job
+from distprove.proof import SALT as SALT_FIELD
 from distprove.proof import Proof
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import node_key
@@ -43,11 +46,16 @@ from distprove.stark.wrap.prover import wrap
 from distprove.steps import Steps
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.tree_digests import leaf_digests
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
 from tests.conftest import Snarkjs
 from tests.interop.test_solidity import WORD, call, with_words, word
+from tests.support import plain_poseidon2_bn254 as plain
 from tests.support.one_proofs import OneProofs
 from tests.support.simulated_proofs import Trapdoor, trapdoor
+
+SALT = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +90,61 @@ def jobs(cpu: CpuBackend) -> tuple[Wrapped, Wrapped]:
     """Two jobs of one key: other values."""
     maker, made = OneProofs(cpu), []
     for first in (0, 3):
-        proof = maker.prove(load_program("fibonacci", {"rows": 16, "first": first}), 2)
-        key = maker.key(proof)
-        keys = tree_of_listed(key, node_key, proof.partitions)
-        assert proof.whole is not None
-        stated = root_statement(keys, sum_in(proof.whole["sum"]), commitments_of(proof.partitions))
-        made.append(Wrapped(proof, key, statement_digest(stated.scalars())))
+        made.append(wrapped_job(maker, first))
     return made[0], made[1]
+
+
+def wrapped_job(maker: OneProofs, first: int) -> Wrapped:
+    """A job of this input, with a salt of its own."""
+    proof = maker.prove(load_program("fibonacci", {"rows": 16, "first": first}), 2).salted(secrets.token_bytes(32))
+    key, salt = maker.key(proof), proof.salt
+    assert salt is not None
+    return Wrapped(proof, key, statement_digest(stated_by(key, proof), salt))
+
+
+def stated_by(key: MultilinearKey, proof: Proof) -> tuple[int, ...]:
+    """What the root of a job must state."""
+    keys = tree_of_listed(key, node_key, proof.partitions)
+    return root_statement(keys, sum_in((proof.whole or {})["sum"]), commitments_of(proof.partitions)).scalars()
 
 
 @pytest.fixture
 def secret() -> Trapdoor:
     return trapdoor(BN254, 1)
+
+
+def test_a_guess_of_the_input_is_not_confirmed(jobs: tuple[Wrapped, Wrapped], cpu: CpuBackend) -> None:
+    """Partitions' proofs have no randomness, so whoever guesses an input makes the same list. The salt alone is missing
+    to compare it with what the wrap states."""
+    _, job = jobs  # of which an outsider has the public value, and knows all but the input
+    guessed = wrapped_job(OneProofs(cpu), 3)
+    assert stated_by(job.key, job.proof) == stated_by(guessed.key, guessed.proof)  # the guess is right
+    words, others = stated_by(guessed.key, guessed.proof), guessed.proof.salt
+    assert others is not None
+    unsalted = leaf_digests(TreeHash.POSEIDON2_BN254, np.array([words], dtype="<u8").view(np.uint8))
+    tried = [int.from_bytes(bytes(unsalted[0]), "little")]  # what a wrap without a salt would state
+    tried += [statement_digest(words, salt) for salt in (bytes(32), others)]
+    assert job.digest not in tried
+    assert job.proof.salt is not None
+    assert plain.sponge([*words, *struct.unpack("<8I", job.proof.salt)]) == job.digest  # whoever has the list can
+
+
+def test_a_list_of_another_salt_is_refused(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
+    job, other = jobs
+    assert other.proof.salt is not None
+    with pytest.raises(InvalidProof, match="is not of this job"):
+        job.check(tmp_path, simulated(secret, job.digest), secret.key, job.proof.salted(other.proof.salt))
+    plain = {name: own for name, own in (job.proof.whole or {}).items() if name != SALT_FIELD}
+    for whole in (plain, {**plain, SALT_FIELD: bytes(31)}, {**plain, SALT_FIELD: ""}):
+        with pytest.raises(FormatError):
+            job.check(tmp_path, simulated(secret, job.digest), secret.key, replace(job.proof, whole=whole))
+    # The root's proof stands with any salt and without one, and is read strictly too.
+    verifier = StarkVerifier(job.key, node_key=node_key)
+    job.proof.verify(verifier)
+    replace(job.proof, whole=plain).verify(verifier)
+    for whole in ({**plain, SALT_FIELD: bytes(33)}, {**(job.proof.whole or {}), "pepper": b""}):
+        with pytest.raises(FormatError):
+            replace(job.proof, whole=whole).verify(verifier)
 
 
 def simulated(secret: Trapdoor, *public: int) -> Wrap:
@@ -184,12 +235,11 @@ def test_a_job_of_another_key_is_refused(
 ) -> None:
     """The digest binds the partitions' key: the same list under another one states something else."""
     job, _ = jobs
-    maker = OneProofs(cpu)
-    other = maker.prove(load_program("fibonacci", {"rows": 32}), 2)
+    maker, salt = OneProofs(cpu), job.proof.salt
+    assert salt is not None
+    other = maker.prove(load_program("fibonacci", {"rows": 32}), 2).salted(salt)
     key = maker.key(other)
-    keys = tree_of_listed(key, node_key, other.partitions)
-    stated = root_statement(keys, sum_in((other.whole or {})["sum"]), commitments_of(other.partitions))
-    assert statement_digest(stated.scalars()) != job.digest
+    assert statement_digest(stated_by(key, other), salt) != job.digest
     with pytest.raises(InvalidProof, match="is not of this job"):
         replace(job, key=key, proof=other).check(tmp_path, simulated(secret, job.digest), secret.key)
 
@@ -277,7 +327,7 @@ def small(cpu: CpuBackend, tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 
 def made(small: Small, cpu: CpuBackend, **changed: Any) -> Wrap:
-    given = {"key": small.key, "root": small.root, "path": small.path, **changed}
+    given = {"key": small.key, "root": small.root, "path": small.path, "salt": SALT, **changed}
     return wrap(**given, run=lambda task: task.run(cpu, None), threads=2)
 
 
@@ -287,7 +337,7 @@ def wrapped(small: Small, cpu: CpuBackend) -> Wrap:
 
 
 def test_a_wrap_states_the_digest_of_its_root(small: Small, wrapped: Wrap, tmp_path: Path) -> None:
-    assert wrapped.public == (statement_digest(small.root.public),)
+    assert wrapped.public == (statement_digest(small.root.public, SALT),)
     for name, content in wrapped.contents().items():
         (tmp_path / name).write_bytes(content)
     again = Wrap.read(tmp_path, tmp_path / files.KEY)
