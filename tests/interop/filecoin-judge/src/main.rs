@@ -1,0 +1,386 @@
+//! Filecoin's own software as a judge: it seals sectors of 2 KiB, writes their vanilla proofs, prints what follows from
+//! public facts, makes parameters, and verifies proofs.
+//!
+//!     seal DIR PROOF_TYPE [zero]           seal a sector of random data, or of zeros: DIR/c1.json, c1-api.json,
+//!                                          c1-lotus.json, facts.json
+//!     parents PROOF_TYPE NODE...           the 14 parents of nodes
+//!     inputs FACTS                         the public inputs of a seal's partitions
+//!     winning DIR, window DIR DIR...       vanilla proofs of sectors that were sealed: winning.json, window.json in the
+//!                                          first folder, with their facts
+//!     update DIR                           an update of a sector that was sealed: update.json and its facts
+//!     params porep|winning|window|update   parameters of the circuits of 2 KiB, in FIL_PROOFS_PARAMETER_CACHE
+//!     verify FACTS PROOF                   the verdict on a proof's bytes: exit code 0 and `true`, or 1 and `false`
+//!
+//! Facts are a JSON object with a `kind`; bytes are in hexadecimal digits.
+
+use std::collections::BTreeMap;
+use std::fs::{create_dir_all, read, write, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, ensure, Context, Result};
+use base64::Engine;
+use ff::PrimeField;
+use filecoin_hashers::poseidon::PoseidonHasher;
+use filecoin_proofs::parameters::{public_params, window_post_public_params, winning_post_public_params};
+use filecoin_proofs::{DefaultPieceHasher, PartitionProof, SectorShape2KiB};
+use filecoin_proofs_api::seal::{
+    generate_synth_proofs, get_seal_inputs, seal_commit_phase1, seal_pre_commit_phase1, seal_pre_commit_phase2,
+    verify_seal, write_and_preprocess,
+};
+use filecoin_proofs_api::{
+    post, update, ApiFeature, FallbackPoStSectorProof, PrivateReplicaInfo, PublicReplicaInfo, RegisteredPoStProof,
+    RegisteredSealProof, RegisteredUpdateProof, SectorId, UnpaddedBytesAmount,
+};
+use rand::{rngs::OsRng, Rng, SeedableRng};
+use rand_xorshift::XorShiftRng;
+use serde_json::{from_slice, from_value, json, to_value, Value};
+use storage_proofs_core::compound_proof::CompoundProof;
+use storage_proofs_core::drgraph::Graph;
+use storage_proofs_porep::stacked::{StackedBucketGraph, StackedCompound};
+use storage_proofs_post::fallback::FallbackPoStCompound;
+use storage_proofs_update::{EmptySectorUpdateCompound, PublicParams as UpdateParams};
+
+const BYTES: u64 = 2032;
+/// What a sector of 2 KiB holds.
+const WINNING: RegisteredPoStProof = RegisteredPoStProof::StackedDrgWinning2KiBV1;
+const WINDOW: RegisteredPoStProof = RegisteredPoStProof::StackedDrgWindow2KiBV1_2;
+const UPDATE: RegisteredUpdateProof = RegisteredUpdateProof::StackedDrg2KiBV1;
+type Bytes32 = [u8; 32];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["seal", dir, kind] => seal(Path::new(dir), kind, false),
+        ["seal", dir, kind, "zero"] => seal(Path::new(dir), kind, true),
+        ["parents", kind, nodes @ ..] => parents(kind, nodes),
+        ["inputs", facts] => inputs(&facts_in(facts)?),
+        ["winning", dir] => winning(Path::new(dir)),
+        ["window", dirs @ ..] => window(dirs),
+        ["update", dir] => updated(Path::new(dir)),
+        ["params", what] => params(what),
+        ["verify", facts, proof] => {
+            let holds = verify(&facts_in(facts)?, &read(proof)?).unwrap_or_else(|error| {
+                eprintln!("{error:#}");
+                false
+            });
+            println!("{holds}");
+            std::process::exit(if holds { 0 } else { 1 })
+        }
+        _ => bail!("unknown command; src/main.rs lists them"),
+    }
+}
+
+fn seal_proof(name: &str) -> Result<RegisteredSealProof> {
+    from_value(Value::String(name.into())).context("a registered seal proof")
+}
+
+fn facts_in(path: &str) -> Result<Value> {
+    Ok(from_slice(&read(path)?)?)
+}
+
+fn octets(facts: &Value, name: &str) -> Result<Bytes32> {
+    let text = facts[name].as_str().with_context(|| format!("no {name}"))?;
+    hex::decode(text)?
+        .try_into()
+        .ok()
+        .with_context(|| format!("{name} has 32 bytes"))
+}
+
+fn sector_of(facts: &Value) -> Result<SectorId> {
+    Ok(facts["sector"].as_u64().context("no sector")?.into())
+}
+
+/// The id of miner f01000: the payload of its address, an integer of variable length.
+fn prover_id() -> Bytes32 {
+    let mut id = [0; 32];
+    id[..2].copy_from_slice(&[0xe8, 0x07]);
+    id
+}
+
+fn put(path: PathBuf, value: &Value) -> Result<()> {
+    Ok(write(path, serde_json::to_vec(value)?)?)
+}
+
+fn data(dir: &Path, name: &str, zero: bool) -> Result<(PathBuf, Vec<filecoin_proofs_api::PieceInfo>)> {
+    let mut content = vec![0u8; BYTES as usize];
+    if !zero {
+        OsRng.fill(content.as_mut_slice());
+    }
+    let path = dir.join(name);
+    let staged = File::create(&path)?;
+    let proof = RegisteredSealProof::StackedDrg2KiBV1_1;
+    let (piece, _) = write_and_preprocess(proof, content.as_slice(), staged, UnpaddedBytesAmount(BYTES))?;
+    Ok((path, vec![piece]))
+}
+
+fn seal(dir: &Path, kind: &str, zero: bool) -> Result<()> {
+    let (cache, sealed) = (dir.join("cache"), dir.join("sealed"));
+    create_dir_all(&cache)?;
+    let proof = seal_proof(kind)?;
+    let (staged, pieces) = data(dir, "staged", zero)?;
+    File::create(&sealed)?;
+    let mut random = XorShiftRng::from_rng(OsRng)?;
+    let (ticket, seed): (Bytes32, Bytes32) = (random.gen(), random.gen());
+    let number: u64 = random.gen_range(1..1 << 32);
+    let (prover, sector) = (prover_id(), SectorId::from(number));
+
+    let first = seal_pre_commit_phase1(proof, &cache, &staged, &sealed, prover, sector, ticket, &pieces)?;
+    let second = seal_pre_commit_phase2(first, &cache, &sealed)?;
+    if proof.feature_enabled(ApiFeature::SyntheticPoRep) {
+        generate_synth_proofs(&cache, &sealed, prover, sector, ticket, second.clone(), &pieces)?;
+    }
+    let c1 = seal_commit_phase1(&cache, &sealed, prover, sector, ticket, seed, second, &pieces)?;
+
+    let api = to_value(&c1)?;
+    let mut plain = api.clone();
+    let fields = plain.as_object_mut().context("an object")?;
+    fields.remove("registered_proof");
+    let tagged = fields["vanilla_proofs"]["StackedDrg2KiBV1"].take();
+    fields["vanilla_proofs"] = tagged;
+    let encoded = base64::engine::general_purpose::STANDARD.encode(serde_json::to_vec(&api)?);
+    put(dir.join("c1.json"), &plain)?;
+    put(dir.join("c1-api.json"), &api)?;
+    put(
+        dir.join("c1-lotus.json"),
+        &json!({"SectorNum": number, "Phase1Out": encoded, "SectorSize": 2048}),
+    )?;
+    let facts = json!({
+        "kind": "porep",
+        "proof_type": kind,
+        "porep_id": hex::encode(proof.as_v1_config().porep_id),
+        "prover_id": hex::encode(prover),
+        "sector": number,
+        "ticket": hex::encode(ticket),
+        "seed": hex::encode(seed),
+        "comm_r": hex::encode(c1.comm_r),
+        "comm_d": hex::encode(c1.comm_d),
+    });
+    put(dir.join("facts.json"), &facts)
+}
+
+fn parents(kind: &str, nodes: &[&str]) -> Result<()> {
+    let config = seal_proof(kind)?.as_v1_config();
+    let size = u64::from(config.sector_size) as usize / 32;
+    let graph = StackedBucketGraph::<PoseidonHasher>::new_stacked(size, 6, 8, config.porep_id, config.api_version)?;
+    let mut found = BTreeMap::new();
+    for node in nodes {
+        let number: usize = node.parse()?;
+        let mut own = [0u32; 14];
+        graph.parents(number, &mut own)?;
+        found.insert(number, own.to_vec());
+    }
+    println!("{}", serde_json::to_string(&found)?);
+    Ok(())
+}
+
+fn inputs(facts: &Value) -> Result<()> {
+    let found = get_seal_inputs(
+        seal_proof(facts["proof_type"].as_str().context("no proof_type")?)?,
+        octets(facts, "comm_r")?,
+        octets(facts, "comm_d")?,
+        octets(facts, "prover_id")?,
+        sector_of(facts)?,
+        octets(facts, "ticket")?,
+        octets(facts, "seed")?,
+    )?;
+    let listed: Vec<Vec<String>> = found
+        .iter()
+        .map(|own| own.iter().map(|value| hex::encode(value.to_repr())).collect())
+        .collect();
+    println!("{}", serde_json::to_string(&listed)?);
+    Ok(())
+}
+
+/// A sector that was sealed, and its commitment.
+fn replica(dir: &Path, kind: RegisteredPoStProof) -> Result<(SectorId, Bytes32, PrivateReplicaInfo)> {
+    let facts = facts_in(dir.join("facts.json").to_str().context("a path")?)?;
+    let comm_r = octets(&facts, "comm_r")?;
+    Ok((
+        sector_of(&facts)?,
+        comm_r,
+        PrivateReplicaInfo::new(kind, comm_r, dir.join("cache"), dir.join("sealed")),
+    ))
+}
+
+fn post_facts(
+    kind: &str,
+    proof: RegisteredPoStProof,
+    randomness: Bytes32,
+    sectors: &[(SectorId, Bytes32)],
+) -> Result<Value> {
+    let listed: Vec<Value> = sectors
+        .iter()
+        .map(|(id, comm_r)| json!({"sector": u64::from(*id), "comm_r": hex::encode(comm_r)}))
+        .collect();
+    Ok(json!({
+        "kind": kind,
+        "proof_type": to_value(proof)?,
+        "prover_id": hex::encode(prover_id()),
+        "randomness": hex::encode(randomness),
+        "sectors": listed,
+    }))
+}
+
+fn randomness() -> Bytes32 {
+    let mut drawn: Bytes32 = OsRng.gen();
+    drawn[31] &= 0x3f;
+    drawn
+}
+
+fn vanilla(kind: RegisteredPoStProof, sector: SectorId, own: &PrivateReplicaInfo, nodes: &[u64]) -> Result<Value> {
+    let made = post::generate_single_vanilla_proof(kind, sector, own, nodes)?;
+    Ok(to_value(bincode::deserialize::<
+        FallbackPoStSectorProof<SectorShape2KiB>,
+    >(&made)?)?)
+}
+
+fn winning(dir: &Path) -> Result<()> {
+    let (sector, comm_r, own) = replica(dir, WINNING)?;
+    let drawn = randomness();
+    let nodes = post::generate_fallback_sector_challenges(WINNING, &drawn, &[sector], prover_id())?;
+    put(
+        dir.join("winning.json"),
+        &json!([vanilla(WINNING, sector, &own, &nodes[&sector])?]),
+    )?;
+    put(
+        dir.join("winning-facts.json"),
+        &post_facts("winning-post", WINNING, drawn, &[(sector, comm_r)])?,
+    )
+}
+
+fn window(dirs: &[&str]) -> Result<()> {
+    let drawn = randomness();
+    let replicas = dirs
+        .iter()
+        .map(|dir| replica(Path::new(dir), WINDOW))
+        .collect::<Result<Vec<_>>>()?;
+    let ids: Vec<SectorId> = replicas.iter().map(|(id, _, _)| *id).collect();
+    let mut by_id: Vec<_> = replicas.iter().collect();
+    by_id.sort_by_key(|(id, _, _)| u64::from(*id));
+    let ids = {
+        let mut sorted = ids;
+        sorted.sort_by_key(|id| u64::from(*id));
+        sorted
+    };
+    let nodes = post::generate_fallback_sector_challenges(WINDOW, &drawn, &ids, prover_id())?;
+    let made = by_id
+        .iter()
+        .map(|(id, _, own)| vanilla(WINDOW, *id, own, &nodes[id]))
+        .collect::<Result<Vec<_>>>()?;
+    let first = Path::new(dirs.first().context("no folder")?);
+    let sectors: Vec<_> = by_id.iter().map(|(id, comm_r, _)| (*id, *comm_r)).collect();
+    put(first.join("window.json"), &Value::Array(made))?;
+    put(
+        first.join("window-facts.json"),
+        &post_facts("window-post", WINDOW, drawn, &sectors)?,
+    )
+}
+
+fn updated(dir: &Path) -> Result<()> {
+    let facts = facts_in(dir.join("facts.json").to_str().context("a path")?)?;
+    let (cache, sealed) = (dir.join("cache"), dir.join("sealed"));
+    let (new_cache, new_sealed) = (dir.join("new-cache"), dir.join("new-sealed"));
+    create_dir_all(&new_cache)?;
+    OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .open(&new_sealed)?
+        .set_len(2048)?;
+    let (staged, pieces) = data(dir, "new-staged", false)?;
+    let made =
+        update::empty_sector_update_encode_into(UPDATE, &new_sealed, &new_cache, &sealed, &cache, &staged, &pieces)?;
+    let old = octets(&facts, "comm_r")?;
+    let proofs = update::generate_partition_proofs(
+        UPDATE,
+        old,
+        made.comm_r_new,
+        made.comm_d_new,
+        &sealed,
+        &cache,
+        &new_sealed,
+        &new_cache,
+    )?;
+    let vanilla = proofs
+        .iter()
+        .map(|proof| {
+            Ok(to_value(bincode::deserialize::<PartitionProof<SectorShape2KiB>>(
+                &proof.0,
+            )?)?)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    put(dir.join("update.json"), &Value::Array(vanilla))?;
+    put(
+        dir.join("update-facts.json"),
+        &json!({
+            "kind": "snap-deals",
+            "proof_type": to_value(UPDATE)?,
+            "comm_r_old": hex::encode(old),
+            "comm_r_new": hex::encode(made.comm_r_new),
+            "comm_d_new": hex::encode(made.comm_d_new),
+        }),
+    )
+}
+
+fn params(what: &str) -> Result<()> {
+    type Tree = SectorShape2KiB;
+    match what {
+        "porep" => {
+            let of = public_params::<Tree>(&RegisteredSealProof::StackedDrg2KiBV1_1.as_v1_config())?;
+            StackedCompound::<Tree, DefaultPieceHasher>::groth_params(Some(&mut OsRng), &of)?;
+            StackedCompound::<Tree, DefaultPieceHasher>::verifying_key(Some(&mut OsRng), &of)?;
+        }
+        "winning" | "window" => {
+            let of = if what == "winning" {
+                winning_post_public_params::<Tree>(&WINNING.as_v1_config())?
+            } else {
+                window_post_public_params::<Tree>(&WINDOW.as_v1_config())?
+            };
+            FallbackPoStCompound::<Tree>::groth_params(Some(&mut OsRng), &of)?;
+            FallbackPoStCompound::<Tree>::verifying_key(Some(&mut OsRng), &of)?;
+        }
+        "update" => {
+            let of = UpdateParams::from_sector_size(2048);
+            EmptySectorUpdateCompound::<Tree>::groth_params(Some(&mut OsRng), &of)?;
+            EmptySectorUpdateCompound::<Tree>::verifying_key(Some(&mut OsRng), &of)?;
+        }
+        _ => bail!("parameters of porep, winning, window or update"),
+    }
+    Ok(())
+}
+
+fn verify(facts: &Value, proof: &[u8]) -> Result<bool> {
+    let kind = facts["kind"].as_str().context("no kind")?;
+    if kind == "porep" {
+        return verify_seal(
+            seal_proof(facts["proof_type"].as_str().context("no proof_type")?)?,
+            octets(facts, "comm_r")?,
+            octets(facts, "comm_d")?,
+            octets(facts, "prover_id")?,
+            sector_of(facts)?,
+            octets(facts, "ticket")?,
+            octets(facts, "seed")?,
+            proof,
+        );
+    }
+    if kind == "snap-deals" {
+        let (old, new) = (octets(facts, "comm_r_old")?, octets(facts, "comm_r_new")?);
+        return update::verify_empty_sector_update_proof(UPDATE, proof, old, new, octets(facts, "comm_d_new")?);
+    }
+    let registered = if kind == "winning-post" { WINNING } else { WINDOW };
+    ensure!(facts["proof_type"] == to_value(registered)?, "of another type of proof");
+    let mut replicas = BTreeMap::new();
+    for sector in facts["sectors"].as_array().context("no sectors")? {
+        replicas.insert(
+            sector_of(sector)?,
+            PublicReplicaInfo::new(registered, octets(sector, "comm_r")?),
+        );
+    }
+    let (drawn, prover) = (octets(facts, "randomness")?, octets(facts, "prover_id")?);
+    match kind {
+        "winning-post" => post::verify_winning_post(&drawn, proof, &replicas, prover),
+        "window-post" => post::verify_window_post(&drawn, &[(registered, proof)], &replicas, prover),
+        _ => bail!("an unknown kind of facts"),
+    }
+}
