@@ -73,6 +73,10 @@ class WitnessGenerationError(InputError):
     """The circuit's witness program refused the input (missing or unknown signal, failed assertion)."""
 
 
+class VanillaMismatch(InputError):
+    """Filecoin's vanilla proofs do not belong together, or are not of the statement that is to be proven."""
+
+
 class CodeFault(InputError):
     """Code of a user's own, a program or a circuit, raised an error. The message shows where in that code."""
 

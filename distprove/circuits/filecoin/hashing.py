@@ -42,6 +42,12 @@ def digest_value(data: bytes) -> int:
     return int.from_bytes(hashlib.sha256(data).digest(), "little") & ((1 << PACKED_BITS) - 1)
 
 
+def node_label(replica_id: int, layer: int, node: int, parents: Sequence[int]) -> int:
+    """The label of a node in a layer, from those of its 37 parents, repetitions included. Layers count from 1."""
+    head = replica_id.to_bytes(32, "little") + layer.to_bytes(4, "big") + node.to_bytes(8, "big") + bytes(20)
+    return digest_value(head + b"".join(parent.to_bytes(32, "little") for parent in parents))
+
+
 def sha256_hashes(nodes: Sequence[Sequence[int]]) -> list[int]:
     """The `hash_sha256` of each node's children."""
     return [hash_sha256(children) for children in nodes]

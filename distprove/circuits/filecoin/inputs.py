@@ -9,9 +9,9 @@ from random import Random
 from distprove.circuits.filecoin.gadgets import ELEMENT_BITS, PACKED_BITS
 from distprove.circuits.filecoin.hashing import (
     FIELD,
-    digest_value,
     hash_poseidon,
     hash_sha256,
+    node_label,
     poseidon_hashes,
     sha256_hashes,
 )
@@ -166,7 +166,7 @@ def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: R
     data = {node: random.getrandbits(PACKED_BITS) for node in challenged}
     for node, own in zip(challenged, parents, strict=True):
         columns[node] = [
-            _label(
+            node_label(
                 replica_id, layer, node, [columns[own[k]][labelled_layer(layer, k) - 1] for k in hashed_parents(layer)]
             )
             for layer in range(1, layers + 1)
@@ -193,11 +193,6 @@ def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: R
         ],
         "replica_siblings": [x for node in challenged for x in tree_r.path(node)],
     }
-
-
-def _label(replica_id: int, layer: int, node: int, parents: Sequence[int]) -> int:
-    head = replica_id.to_bytes(32, "little") + layer.to_bytes(4, "big") + node.to_bytes(8, "big") + bytes(20)
-    return digest_value(head + b"".join(parent.to_bytes(32, "little") for parent in parents))
 
 
 def hash_randomness(left: int, right: int) -> int:

@@ -1,0 +1,56 @@
+"""What a job of Filecoin's states: public facts from which the public inputs of each partition are derived.
+
+A statement travels with the proof. Whoever verifies derives the public inputs from it again, so that no public value of
+the prover's own is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from distprove.errors import FormatError
+from distprove.proof import check_fields
+
+ELEMENT = 32
+"""Bytes of a commitment, an id or a seed."""
+
+
+class Statement(Protocol):
+    """The statement of a job."""
+
+    @property
+    def kind(self) -> str:
+        """What is proven, a key of `kinds.KINDS`."""
+
+    @property
+    def circuit(self) -> str:
+        """The name of the partitions' circuit."""
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions."""
+
+    def public_inputs(self, partition: int) -> list[int]:
+        """The public inputs of a partition's circuit, derived."""
+
+    def record(self) -> dict[str, Any]:
+        """The statement as plain data, from which `from_record` makes it again."""
+
+    def says(self) -> dict[str, str]:
+        """The statement for people to read."""
+
+
+def check_octets(record: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise FormatError unless these fields have 32 bytes each."""
+    for name in names:
+        if not isinstance(record[name], bytes) or len(record[name]) != ELEMENT:
+            raise FormatError(f"the statement: {name} has 32 bytes")
+
+
+def check_record(record: Any, fields: dict[str, type]) -> dict[str, Any]:
+    """A statement's record, whose fields have these types; fields of bytes have 32. Raises FormatError."""
+    check_fields(record, fields, "the statement")
+    check_octets(record, [name for name, kind in fields.items() if kind is bytes])
+    found: dict[str, Any] = record
+    return found

@@ -1,0 +1,68 @@
+"""Reads values of serde's JSON that Filecoin's software writes. Errors name the place in the file, never a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from distprove.circuits.filecoin.hashing import FIELD
+from distprove.errors import FormatError, InputError
+
+T = TypeVar("T")
+ELEMENT = 32
+"""Bytes of a field element, a digest or a seed."""
+
+
+@contextmanager
+def within(place: str) -> Iterator[None]:
+    """Name the place in the errors of a block."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"{place}: {error}") from None
+
+
+def fields(value: Any, *names: str) -> list[Any]:
+    """The values of an object with exactly these fields, in this order. Raises FormatError."""
+    if not isinstance(value, Mapping):
+        raise FormatError(f"expected an object with the fields {', '.join(names)}")
+    if value.keys() != set(names):
+        missing = [name for name in names if name not in value]
+        unknown = [name for name in value if name not in names]
+        raise FormatError(f"the field {missing[0]!r} is missing" if missing else f"unknown field {unknown[0][:40]!r}")
+    return [value[name] for name in names]
+
+
+def items(value: Any, count: int | None, what: str) -> list[Any]:
+    """A list, of `count` items if that is not None. Raises FormatError."""
+    if not isinstance(value, list):
+        raise FormatError(f"expected a list of {what}")
+    if count is not None and len(value) != count:
+        raise FormatError(f"{len(value)} {what}, not {count}")
+    return value
+
+
+def octets(value: Any, name: str) -> bytes:
+    """32 bytes, written as a list of numbers. Raises FormatError."""
+    try:
+        if isinstance(value, list) and len(value) == ELEMENT:
+            return bytes(value)
+    except (ValueError, TypeError):
+        pass
+    raise FormatError(f"{name} is not a list of {ELEMENT} bytes")
+
+
+def element(value: Any, name: str) -> int:
+    """A field element of 32 bytes, little-endian and below the prime of BLS12-381's scalars. Raises FormatError."""
+    number = int.from_bytes(octets(value, name), "little")
+    if number >= FIELD.modulus:
+        raise FormatError(f"{name} is not below the field's prime")
+    return number
+
+
+def integer(value: Any, name: str, bits: int) -> int:
+    """An integer below 2^bits. Raises FormatError."""
+    if type(value) is not int or not 0 <= value < 1 << bits:
+        raise FormatError(f"{name} is not an integer of {bits} bits")
+    return value
