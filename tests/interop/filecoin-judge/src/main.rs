@@ -9,6 +9,9 @@
 //!                                          first folder, with their facts
 //!     update DIR                           an update of a sector that was sealed: update.json and its facts
 //!     params porep|winning|window|update   parameters of the circuits of 2 KiB, in FIL_PROOFS_PARAMETER_CACHE
+//!     params srs PROOFS                    aggregation keys for so many proofs, from fresh secrets, at the same place
+//!     aggregate OUT (FACTS PROOF)...       the aggregate of sectors' proofs
+//!     verify-aggregate PROOF FACTS...      the verdict on an aggregate of sectors, as that of `verify`
 //!     verify FACTS PROOF                   the verdict on a proof's bytes: exit code 0 and `true`, or 1 and `false`
 //!
 //! Facts are a JSON object with a `kind`; bytes are in hexadecimal digits.
@@ -19,17 +22,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Context, Result};
 use base64::Engine;
+use bellperson::groth16::aggregate::setup_fake_srs;
+use blstrs::{Bls12, Scalar as Fr};
 use ff::PrimeField;
 use filecoin_hashers::poseidon::PoseidonHasher;
 use filecoin_proofs::parameters::{public_params, window_post_public_params, winning_post_public_params};
 use filecoin_proofs::{DefaultPieceHasher, PartitionProof, SectorShape2KiB};
 use filecoin_proofs_api::seal::{
-    generate_synth_proofs, get_seal_inputs, seal_commit_phase1, seal_pre_commit_phase1, seal_pre_commit_phase2,
-    verify_seal, write_and_preprocess,
+    aggregate_seal_commit_proofs, generate_synth_proofs, get_seal_inputs, seal_commit_phase1, seal_pre_commit_phase1,
+    seal_pre_commit_phase2, verify_aggregate_seal_commit_proofs, verify_seal, write_and_preprocess,
+    SealCommitPhase2Output,
 };
 use filecoin_proofs_api::{
-    post, update, ApiFeature, FallbackPoStSectorProof, PrivateReplicaInfo, PublicReplicaInfo, RegisteredPoStProof,
-    RegisteredSealProof, RegisteredUpdateProof, SectorId, UnpaddedBytesAmount,
+    post, update, ApiFeature, FallbackPoStSectorProof, PrivateReplicaInfo, PublicReplicaInfo,
+    RegisteredAggregationProof, RegisteredPoStProof, RegisteredSealProof, RegisteredUpdateProof, SectorId,
+    UnpaddedBytesAmount,
 };
 use rand::{rngs::OsRng, Rng, SeedableRng};
 use rand_xorshift::XorShiftRng;
@@ -58,17 +65,23 @@ fn main() -> Result<()> {
         ["winning", dir] => winning(Path::new(dir)),
         ["window", dirs @ ..] => window(dirs),
         ["update", dir] => updated(Path::new(dir)),
+        ["params", "srs", proofs] => aggregation_keys(proofs.parse()?),
         ["params", what] => params(what),
-        ["verify", facts, proof] => {
-            let holds = verify(&facts_in(facts)?, &read(proof)?).unwrap_or_else(|error| {
-                eprintln!("{error:#}");
-                false
-            });
-            println!("{holds}");
-            std::process::exit(if holds { 0 } else { 1 })
-        }
+        ["aggregate", out, of @ ..] => aggregate(Path::new(out), of),
+        ["verify-aggregate", proof, of @ ..] => judged(verify_aggregate(read(proof)?, of)),
+        ["verify", facts, proof] => judged(verify(&facts_in(facts)?, &read(proof)?)),
         _ => bail!("unknown command; src/main.rs lists them"),
     }
+}
+
+/// Print the verdict, and end with it as the exit code.
+fn judged(found: Result<bool>) -> Result<()> {
+    let holds = found.unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        false
+    });
+    println!("{holds}");
+    std::process::exit(if holds { 0 } else { 1 })
 }
 
 fn seal_proof(name: &str) -> Result<RegisteredSealProof> {
@@ -175,7 +188,16 @@ fn parents(kind: &str, nodes: &[&str]) -> Result<()> {
 }
 
 fn inputs(facts: &Value) -> Result<()> {
-    let found = get_seal_inputs(
+    let listed: Vec<Vec<String>> = inputs_of(facts)?
+        .iter()
+        .map(|own| own.iter().map(|value| hex::encode(value.to_repr())).collect())
+        .collect();
+    println!("{}", serde_json::to_string(&listed)?);
+    Ok(())
+}
+
+fn inputs_of(facts: &Value) -> Result<Vec<Vec<Fr>>> {
+    get_seal_inputs(
         seal_proof(facts["proof_type"].as_str().context("no proof_type")?)?,
         octets(facts, "comm_r")?,
         octets(facts, "comm_d")?,
@@ -183,13 +205,7 @@ fn inputs(facts: &Value) -> Result<()> {
         sector_of(facts)?,
         octets(facts, "ticket")?,
         octets(facts, "seed")?,
-    )?;
-    let listed: Vec<Vec<String>> = found
-        .iter()
-        .map(|own| own.iter().map(|value| hex::encode(value.to_repr())).collect())
-        .collect();
-    println!("{}", serde_json::to_string(&listed)?);
-    Ok(())
+    )
 }
 
 /// A sector that was sealed, and its commitment.
@@ -383,4 +399,52 @@ fn verify(facts: &Value, proof: &[u8]) -> Result<bool> {
         "window-post" => post::verify_window_post(&drawn, &[(registered, proof)], &replicas, prover),
         _ => bail!("an unknown kind of facts"),
     }
+}
+
+fn aggregation_keys(proofs: usize) -> Result<()> {
+    let folder = PathBuf::from(std::env::var("FIL_PROOFS_PARAMETER_CACHE")?);
+    create_dir_all(&folder)?;
+    let mut out = File::create(folder.join("v28-fil-inner-product-v1.srs"))?;
+    Ok(setup_fake_srs::<Bls12, _>(&mut OsRng, proofs).write(&mut out)?)
+}
+
+/// Type, comm_r and seed of sectors, in order.
+fn sectors_of(of: &[Value]) -> Result<(RegisteredSealProof, Vec<Bytes32>, Vec<Bytes32>)> {
+    let kind = of.first().context("no sector")?["proof_type"].as_str();
+    Ok((
+        seal_proof(kind.context("no proof_type")?)?,
+        of.iter().map(|facts| octets(facts, "comm_r")).collect::<Result<_>>()?,
+        of.iter().map(|facts| octets(facts, "seed")).collect::<Result<_>>()?,
+    ))
+}
+
+fn aggregate(out: &Path, of: &[&str]) -> Result<()> {
+    let facts = of
+        .iter()
+        .step_by(2)
+        .map(|path| facts_in(path))
+        .collect::<Result<Vec<_>>>()?;
+    let (proof, comm_rs, seeds) = sectors_of(&facts)?;
+    let outputs = of
+        .iter()
+        .skip(1)
+        .step_by(2)
+        .map(|path| Ok(SealCommitPhase2Output { proof: read(path)? }))
+        .collect::<Result<Vec<_>>>()?;
+    let version = RegisteredAggregationProof::SnarkPackV2;
+    Ok(write(
+        out,
+        aggregate_seal_commit_proofs(proof, version, &comm_rs, &seeds, &outputs)?,
+    )?)
+}
+
+fn verify_aggregate(aggregate: Vec<u8>, of: &[&str]) -> Result<bool> {
+    let facts = of.iter().map(|path| facts_in(path)).collect::<Result<Vec<_>>>()?;
+    let (proof, comm_rs, seeds) = sectors_of(&facts)?;
+    let mut inputs = vec![];
+    for own in &facts {
+        inputs.extend(inputs_of(own)?);
+    }
+    let version = RegisteredAggregationProof::SnarkPackV2;
+    verify_aggregate_seal_commit_proofs(proof, version, aggregate, &comm_rs, &seeds, inputs)
 }

@@ -1,0 +1,119 @@
+"""An aggregate of sealed sectors that filecoin-proofs made: ours has its bytes, and holds for those sectors alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distprove.errors import DistproveError, FormatError, InvalidProof, UsageError
+from distprove.filecoin.aggregate import aggregate_sectors, included, verify_sectors
+from distprove.filecoin.porep import Sealed, SealStatement
+from distprove.filecoin.sectors import SEAL_PROOFS, find_seal_proof
+from distprove.groth16.aggregate.aggregator import run_on
+from distprove.groth16.aggregate.generic_srs import read_generic_srs
+from distprove.groth16.aggregate.srs import Srs
+from distprove.groth16.aggregate.srs_setup import srs_from_generic
+from distprove.groth16.proof import Groth16Proof
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BLS12_381
+from tests.filecoin.sectors import VECTORS
+from tests.support.simulated_proofs import Trapdoor, trapdoor
+
+PUBLIC = 39
+"""Public inputs of a partition of 2 KiB."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What filecoin-proofs was given and made; vectors/aggregate.json says how."""
+
+    secret: Trapdoor
+    sectors: list[SealStatement]
+    proofs: list[list[Groth16Proof]]
+    srs: Srs
+    aggregate: bytes
+
+    def holds(self, sectors: list[SealStatement] | None = None, aggregate: bytes | None = None) -> bool:
+        try:
+            verify_sectors(
+                self.secret.key, sectors or self.sectors, aggregate or self.aggregate, self.srs.verifier, threads=2
+            )
+        except (InvalidProof, FormatError):
+            return False
+        return True
+
+
+def statement(facts: dict[str, Any]) -> SealStatement:
+    octets = {name: bytes.fromhex(facts[name]) for name in ("porep_id", "comm_d", "comm_r", "seed")}
+    own = Sealed(bytes.fromhex(facts["prover_id"]), facts["sector"], bytes.fromhex(facts["ticket"]))
+    replica_id = own.replica_id(octets["comm_d"], octets["porep_id"])
+    return SealStatement(find_seal_proof(facts["proof_type"]), **octets, replica_id=replica_id, sealed=own)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    record = json.loads((VECTORS / "aggregate.json").read_text())
+    path: Path = tmp_path_factory.mktemp("srs") / "v28-fil-inner-product-v1.srs"
+    path.write_bytes(bytes.fromhex(record["srs"]))
+    with CpuBackend() as cpu:
+        srs = srs_from_generic(read_generic_srs(path, 4), cpu)
+    secret, sectors = trapdoor(BLS12_381, PUBLIC), [statement(facts) for facts in record["facts"]]
+    proofs = [[secret.prove(sector.public_inputs(0), seed=i)] for i, sector in enumerate(sectors)]
+    return Made(secret, sectors, proofs, srs, bytes.fromhex(record["aggregate"]))
+
+
+def aggregated(made: Made, sectors: list[SealStatement], proofs: list[list[Groth16Proof]]) -> bytes:
+    with CpuBackend() as cpu:
+        return aggregate_sectors(made.secret.key, sectors, proofs, made.srs, run_on(cpu, 1))
+
+
+def test_the_bytes_are_those_of_filecoin_proofs(made: Made) -> None:
+    assert made.holds()
+    assert aggregated(made, made.sectors, made.proofs) == made.aggregate
+
+
+def test_it_holds_for_these_sectors_alone(made: Made) -> None:
+    first, second, third = made.sectors
+    assert not made.holds([second, first, third])
+    assert not made.holds([first, second])
+    assert not made.holds([first, second, third, third, third])
+    # The last is repeated up to four, as filecoin-proofs does: this is the same statement but for the transcript.
+    assert not made.holds([first, second, third, third])
+    for field in ("seed", "comm_r", "comm_d"):
+        changed = bytearray(getattr(second, field))
+        changed[0] ^= 1
+        own = {field: bytes(changed), "sealed": None}
+        assert not made.holds([first, replace(second, **own), third]), field
+    assert not made.holds([first, replace(second, replica_id=first.replica_id, sealed=None), third])
+
+
+def test_no_byte_may_change(made: Made) -> None:
+    for at in range(0, len(made.aggregate), 97):
+        assert not made.holds(
+            aggregate=made.aggregate[:at] + bytes([made.aggregate[at] ^ 1]) + made.aggregate[at + 1 :]
+        )
+    assert not made.holds(aggregate=made.aggregate[:-1])
+
+
+def test_what_is_not_aggregated(made: Made) -> None:
+    (first, second, _), (one, two, _) = made.sectors, made.proofs
+    with pytest.raises(InvalidProof):
+        aggregated(made, [first, second], [two, one])
+    with pytest.raises(UsageError, match="has 1 partitions, not 2"):
+        aggregated(made, [first], [[*one, *two]])
+    other = replace(second, proof=SEAL_PROOFS["StackedDrg2KiBV1"])
+    with pytest.raises(UsageError, match="of one type, not of 2"):
+        aggregated(made, [first, other], [one, two])
+    with pytest.raises(DistproveError):
+        aggregated(made, [], [])
+
+
+def test_a_non_interactive_sector_includes_no_seed(made: Made) -> None:
+    first = made.sectors[0]
+    silent = replace(first, proof=SEAL_PROOFS["StackedDrg2KiBV1_2_Feat_NonInteractivePoRep"], sealed=None)
+    assert included([silent]) == included([replace(silent, seed=bytes(32))])
+    assert included([silent]) != included([first]) != included([replace(first, seed=bytes([1]) * 32)])
