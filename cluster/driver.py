@@ -40,7 +40,16 @@ from distprove.errors import (
 )
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
-from distprove.proof import OUTPUT_FILE, PROOF_FILE, SALT_BYTES, Aggregates, Proof, Wraps, invalid_among
+from distprove.proof import (
+    OUTPUT_FILE,
+    PROOF_FILE,
+    SALT_BYTES,
+    Aggregates,
+    Proof,
+    Publishes,
+    Wraps,
+    invalid_among,
+)
 from distprove.settings import ExecutorSettings
 from distprove.system import (
     ChecksCommitments,
@@ -147,6 +156,9 @@ def drive(
             if isinstance(system, Wraps):
                 assert proof.salt is not None
                 for name, content in wrapped(system, ordered, proof.salt, client, run).items():
+                    run.folder.write(name, content)
+            if isinstance(system, Publishes):
+                for name, content in system.published(ordered).items():
                     run.folder.write(name, content)
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()

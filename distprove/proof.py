@@ -427,6 +427,14 @@ class Wraps(Protocol):
         `Aggregates`. Raises InvalidProof, InputError, and what `run` raises."""
 
 
+@runtime_checkable
+class Publishes(Protocol):
+    """Optional interface of a proof system whose jobs end in files that other software reads."""
+
+    def published(self, proofs: Sequence[PartitionProof]) -> Mapping[str, bytes]:
+        """Contents of these files by their names, from all proofs of the plan, in its order."""
+
+
 def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]:
     """Names of invalid proofs of a batch that does not hold, in order; more than are told end the search, as to find
     them all in a file of nothing else takes many times what it takes to verify one that holds."""

@@ -10,6 +10,7 @@ from distprove.entry import Entry
 SYSTEMS: dict[str, str] = {
     "groth16": "distprove.groth16.entry",
     "stark": "distprove.stark.entry",
+    "filecoin": "distprove.filecoin.entry",
 }
 """The module with the `ENTRY` of each proof system, by the name that jobs and proofs give the system."""
 

@@ -41,7 +41,8 @@ class Verified:
     the wrap. They say nothing of the wrap's own soundness, nor of how its key was made."""
 
     def __repr__(self) -> str:
-        key = "given" if self.key_given else "of the program" if self.proven else "the proof's own"
+        own = "of the program" if entry_of(self.system).remakes_key else "the proof's own"
+        key = "given" if self.key_given else own
         wrap = "" if self.wrap is None else f", wrapped under key {self.wrap.key_digest.hex()[:16]}..."
         return (
             f"<Verified: {self.system}, {self.partitions} partitions in {self.seconds:.2f} s, key "

@@ -20,7 +20,7 @@ from tests.support import ROOT
 from tests.support.toy_system import TOY_BACKEND
 
 OF_ONE_SYSTEM = (
-    *(f"distprove/{part}/" for part in ("groth16", "stark", "circuits")),
+    *(f"distprove/{part}/" for part in ("groth16", "stark", "filecoin", "circuits")),
     "distprove/registry.py",
     "distprove/several.py",
     *(

@@ -142,14 +142,18 @@ def memory_line(partitions: list[dict[str, Any]]) -> str:
 def proven_rows(proven: dict[str, Any], *, wrapped: bool = False) -> list[tuple[str, str]]:
     """Rows on what a proof says and how sure that is; none for systems that do not tell. Of what was verified by a wrap
     the bits are those of the proofs inside."""
-    if not proven:
-        return []
-    arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
-    named = "" if proven.get("known", True) else ", as the key calls it: the program is not at hand"
-    rows = [("program", f"{proven['program']}({arguments}){named}")]
-    rows += [("says", f"{name} {value}") for name, value in proven["says"].items()]
+    rows = []
+    if "program" in proven:
+        arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
+        named = "" if proven.get("known", True) else ", as the key calls it: the program is not at hand"
+        rows.append(("program", f"{proven['program']}({arguments}){named}"))
+    rows += [(name, str(value)) for name, value in proven.get("stated", {}).items()]
+    rows += list(proven.get("published", {}).items())
+    rows += [("says", f"{name} {value}") for name, value in proven.get("says", {}).items()]
     if "output" in proven:
         rows.append(("output", f"{proven['output']['bytes']:,} bytes, Keccak-256 {proven['output']['keccak256']}"))
+    if "security" not in proven:
+        return rows
     security = proven["security"]
     detail = f"{security['regime']}; blow-up {security['blowup']}, {security['queries']} queries"
     of = " of the proofs inside the wrap" if wrapped else ""

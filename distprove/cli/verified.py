@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, out, shown_bytes
 from distprove.cli.summary import proven_rows
+from distprove.registry import entry_of
 
 if TYPE_CHECKING:
     from distprove.proof import Proof
@@ -55,7 +56,7 @@ def rows(loaded: Proof, verified: Verified, vk: str) -> Iterator[tuple[str, str]
         yield "wrap", f"{escape(wrap.kind)} under key {wrap.key_digest.hex()}\n[dim]{escape(trust)}[/]"
     by_you = f"made from the program that you named, {escape(verified.own_program)}"
     made = by_you if verified.own_program else "made from the program that the file names"
-    known = made if verified.proven else "came with the proof"
+    known = made if entry_of(loaded.system).remakes_key else "came with the proof"
     origin = f"given: {escape(vk)}" if verified.key_given else known
     yield "key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]"
     stated = "as expected" if verified.job_expected else "what the file states; --job says which one you expect"

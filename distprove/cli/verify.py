@@ -112,6 +112,7 @@ def verify(
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
     from distprove.proof import MAX_OUTPUT
+    from distprove.registry import entry_of
     from distprove.verification import verify_proof
 
     if bool(vk) + trust_own_key + (program is not None) > 1:
@@ -188,7 +189,7 @@ def verify(
         warn(verified.weakness)
     elif wrap_vk is not None and _is_told_insecure(proof):
         warn(f"the report beside the proof says: {INSECURE_WRAP}")
-    if not verified.key_given and not verified.proven:
+    if not verified.key_given and not entry_of(loaded.system).remakes_key:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
 
 

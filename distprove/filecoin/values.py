@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from distprove.circuits.filecoin.hashing import FIELD
-from distprove.errors import FormatError, InputError
+from distprove.errors import FormatError, InputError, UsageError
 
 T = TypeVar("T")
 ELEMENT = 32
@@ -66,3 +67,30 @@ def integer(value: Any, name: str, bits: int) -> int:
     if type(value) is not int or not 0 <= value < 1 << bits:
         raise FormatError(f"{name} is not an integer of {bits} bits")
     return value
+
+
+_HEX = re.compile(r"[0-9a-fA-F]{64}\Z")
+_MINER = re.compile(r"[ft]0([0-9]{1,20})\Z")
+
+
+def hex_octets(text: str, name: str) -> bytes:
+    """32 bytes of 64 hexadecimal digits. Raises UsageError."""
+    if not _HEX.match(text):
+        raise UsageError(f"`{name}` has 64 hexadecimal digits")
+    return bytes.fromhex(text)
+
+
+def prover_id_of(text: str) -> bytes:
+    """The prover id of a miner, 32 bytes: the payload of the actor's address, its number in LEB128, and zeros; or 64
+    hexadecimal digits, taken as they are. Raises UsageError."""
+    miner = _MINER.match(text)
+    number = int(miner[1]) if miner else 1 << 64
+    if number >> 64:
+        if _HEX.match(text):
+            return bytes.fromhex(text)
+        raise UsageError("`prover_id` is a miner's address, such as f01000, or has 64 hexadecimal digits")
+    digits = bytearray()
+    while number >> 7:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number]).ljust(ELEMENT, b"\0")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from distprove.entry import MAP, Exported
 from distprove.errors import InvalidProof
@@ -16,20 +18,24 @@ from distprove.groth16.zcash_points import CURVE
 from distprove.proof import Proof
 
 KEY = "verification_key.json"
+_NONE: Mapping[str, bytes] = MappingProxyType({})
 
 
-def export(proof: Proof, folder: Path) -> Exported:
+def export(proof: Proof, folder: Path, beside: Mapping[str, bytes] = _NONE) -> Exported:
     """Write proof.json and public.json into a folder for each partition, and verification_key.json, as snarkjs does;
-    over BLS12-381 also proof.bin, the 192 bytes that bellperson reads.
+    over BLS12-381 also proof.bin, the 192 bytes that bellperson reads. `beside` are more files, by their names.
 
     Raises InvalidProof for a key that is not the proof's.
     """
     key = VerificationKey.from_dict(proof.verification_key)
     if key.digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
-    names = unique([KEY, MAP, *(partition.name for partition in proof.partitions)])[2:]
+    taken = [KEY, MAP, *beside]
+    names = unique([*taken, *(partition.name for partition in proof.partitions)])[len(taken) :]
     with Folder.make(folder, private=False) as out:
         out.write_new(KEY, format_verification_key(key).encode())
+        for name, content in beside.items():
+            out.write_new(name, content)
         for name, partition in zip(names, proof.partitions, strict=True):
             with out.folder(name) as own:
                 made = Groth16Proof.from_dict(partition.data)

@@ -115,11 +115,13 @@ class Groth16System(Groth16Verifier):
         system = cls(files, options.sources, options.wasm, options.circuit)
         if options.aggregate is not None:
             system.aggregate_with(options.aggregate)
-        if options.vk is not None:
-            given = read_verification_key(options.vk)
-            if given.digest() != system.key_digest():
-                raise InvalidKey(f"{options.vk.name} is not the verification key inside {system.key_name}")
+        system.require_key(options.vk)
         return system
+
+    def require_key(self, vk: Path | None) -> None:
+        """Raise InvalidKey when the key in this file, if any, is not the one inside the proving key."""
+        if vk is not None and read_verification_key(vk).digest() != self.key_digest():
+            raise InvalidKey(f"{vk.name} is not the verification key inside {self.key_name}")
 
     def aggregate_with(self, srs: Path) -> None:
         """Aggregate the job's proofs at its end, under the keys in this file. Raises InputError, and CurveMismatch or
@@ -271,13 +273,17 @@ class Groth16Synthesiser:
             loaded.check_for(self._key)
             witness = loaded.values
         else:
-            content = place.get("content")
-            file, name = content_at(place) if content is None else (content, partition.name)
-            given = read_input(file, name=name)
+            given = self.given(partition)
             if isinstance(self._program, CircuitWitnesses) and self._program.made_where_proven:
                 return Witness(partition.name, {"inputs": self._program.encode(given)}, time.perf_counter() - start)
             witness = self._program.generate(given, self._empty)
         return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
+
+    def given(self, partition: Partition) -> Inputs:
+        """The input of a partition, for a witness program or a circuit. Raises InputError."""
+        content = partition.source.get("content")
+        file, name = content_at(partition.source) if content is None else (content, partition.name)
+        return read_input(file, name=name)
 
 
 class CircuitWitnesses:

@@ -1,0 +1,47 @@
+"""The way into Filecoin's statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distprove.entry import Entry, Exported
+from distprove.errors import InvalidProof
+from distprove.filecoin.options import FilecoinOptions
+
+if TYPE_CHECKING:
+    from distprove.proof import Proof, Verifier
+
+
+def verifier(carried: dict[str, Any], vk: Path | None) -> Verifier:
+    from distprove.filecoin.verifier import FilecoinVerifier, split_key
+    from distprove.groth16.keyfile import read_verification_key
+
+    own, statement = split_key(carried)
+    given = own if vk is None else read_verification_key(vk)
+    if own.digest() != given.digest():
+        raise InvalidProof(
+            f"the proof is for key {own.digest().hex()[:16]}..., not for {given.digest().hex()[:16]}... that is given"
+        )
+    return FilecoinVerifier(given, statement)
+
+
+def export(proof: Proof, run: Path, folder: Path) -> Exported:
+    """As Groth16 exports, and proof.bin of all partitions."""
+    from distprove.filecoin.verifier import SNARK, snark
+    from distprove.groth16.export import export
+
+    groth16 = replace(proof, verification_key=proof.verification_key["key"])
+    return export(groth16, folder, {SNARK: snark(proof.partitions)})
+
+
+ENTRY = Entry(
+    title="Filecoin",
+    help="Prove a sector from its vanilla proofs (the output of C1): the bytes that Filecoin's network takes.",
+    options=FilecoinOptions,
+    system="distprove.filecoin.system:FilecoinSystem",
+    verifier=verifier,
+    remakes_key=False,
+    export=export,
+)

@@ -1,0 +1,76 @@
+"""Filecoin's statements as a proof system for the driver: a sector's partitions under one Groth16 key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from distprove.filecoin.kinds import Given, read_given
+from distprove.filecoin.options import FilecoinOptions
+from distprove.filecoin.verifier import SNARK, Stated, snark
+from distprove.groth16.inputs import Inputs
+from distprove.groth16.system import Groth16Synthesiser, Groth16System, SharedFiles
+from distprove.options import InputFile
+from distprove.system import Partition, PartitionProof
+from kernels.maths.curves import BLS12_381
+from kernels.maths.encoding import pack, unpack
+
+
+class FilecoinSystem(Stated, Groth16System):
+    """Implements `distprove.system.ProofSystem`, and `Publishes` of `distprove.proof`."""
+
+    name = "filecoin"
+
+    def __init__(self, key: Mapping[str, Path], given: Given) -> None:
+        """Open the key. Raises as `Groth16System` does."""
+        self.statement = given.statement
+        self._given: Given | None = given
+        names = [f"partition-{k}" for k in range(self.statement.partitions)]
+        super().__init__(key, [InputFile(name, Path(), b"") for name in names], circuit=self.statement.circuit)
+
+    @classmethod
+    def from_options(cls, options: FilecoinOptions) -> FilecoinSystem:  # type: ignore[override]
+        """Make the system of a job. The vanilla proofs are read and checked. Raises InputError, UsageError; InvalidKey
+        when the job's `vk` is not the key inside its proving key."""
+        named = {"zkey": options.zkey, "params": options.params, "r1cs": options.r1cs}
+        system = cls({name: path for name, path in named.items() if path is not None}, read_given(options))
+        system.require_key(options.vk)
+        return system
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_given": None}
+
+    def with_inputs(self, sources: Sequence[InputFile]) -> FilecoinSystem:
+        """This system: it is made for one sector, and never for others."""
+        return self
+
+    @cached_property
+    def _places(self) -> list[dict[str, Any]]:
+        """The inputs of each partition, packed: a large one has 50 MB of them, most have less than one."""
+        given, limbs = self._given, BLS12_381.fr.limbs
+        assert given is not None
+        self._given = None  # the vanilla proofs are not needed any more
+        made = []
+        for number in range(self.statement.partitions):
+            signals = given.inputs(number)
+            made.append({"signals": {name: pack(values, limbs) for name, values in signals.items()}})
+        return made
+
+    def synthesiser(self, shared: SharedFiles, threads: int) -> FilecoinSynthesiser:
+        return FilecoinSynthesiser(shared, self.circuit, threads)
+
+    def verification_key(self) -> dict[str, Any]:
+        """The Groth16 key, and the statement from which a verifier derives the public inputs."""
+        return {"key": self.key.to_dict(), "kind": self.statement.kind, "statement": self.statement.record()}
+
+    def published(self, proofs: Sequence[PartitionProof]) -> dict[str, bytes]:
+        return {SNARK: snark(proofs)}
+
+
+class FilecoinSynthesiser(Groth16Synthesiser):
+    """Turns a partition's packed inputs into a witness."""
+
+    def given(self, partition: Partition) -> Inputs:
+        return {name: unpack(values) for name, values in partition.source["signals"].items()}
