@@ -58,7 +58,8 @@ def aggregate(
     in one proof, each under its own key (docs/recursion.md).
 
     The size of a Groth16 aggregate grows with the logarithm of the number of proofs. Of STARK jobs the aggregate has
-    one proof of a fixed size, and what each job states. It is verified before it is written.
+    one proof of a fixed size, and what each job states. Of sealed sectors it has the bytes that Filecoin's network
+    verifies, in the order of the runs. It is verified before it is written.
     """
     from cluster.record.run import read_proof
 
@@ -77,6 +78,11 @@ def aggregate(
         raise UsageError("--vk is for STARK jobs")
     if srs is None:
         raise UsageError("Groth16 proofs are aggregated under --srs, the keys of `distprove setup aggregation`")
+    if systems == {"filecoin"}:
+        if statement is not None or bellperson is not None:
+            raise UsageError("an aggregate of sectors has bellperson's bytes and no statement: leave out both options")
+        _aggregate_sectors(proofs, srs, destination, computing=computing, as_json=as_json)
+        return
     _aggregate_groth16(proofs, srs, destination, statement, bellperson, computing=computing, as_json=as_json)
 
 
@@ -125,6 +131,41 @@ def _aggregate_groth16(
             f"{made.curve.title}, in {format_seconds(seconds)}"
         )
     _warn_of(made, weakness)
+
+
+def _aggregate_sectors(
+    proofs: Sequence[Proof], srs: Path, destination: Path, *, computing: Computing, as_json: bool
+) -> None:
+    """Write the aggregate of sealed sectors as Filecoin's network takes it."""
+    from distprove.filecoin.aggregate import aggregate_sectors, sectors_of
+    from distprove.formats.files import write_atomically
+    from distprove.groth16.aggregate.aggregator import FEW, run_on
+    from distprove.groth16.aggregate.srs import read_srs
+    from distprove.host.machine import usable_threads
+
+    keys, (key, sectors, snarks) = read_srs(srs), sectors_of(proofs)
+    if computing.backend == "auto" and sum(map(len, snarks)) <= FEW:
+        computing = replace(computing, backend="cpu")
+    with computing.opened() as chosen:
+        begin = time.perf_counter()
+        cpus = computing.threads or usable_threads()
+        made = aggregate_sectors(key, sectors, snarks, keys, run_on(chosen, cpus), threads=cpus)
+        seconds = time.perf_counter() - begin
+    write_atomically(destination, made)
+    count = sum(map(len, snarks))
+    if as_json:
+        stated = [sector.says() for sector in sectors]
+        facts = {"bytes": len(made), "proofs": count, "sectors": stated, "insecure": keys.insecure}
+        print_json({"out": str(destination), **facts, "weakness": key.weakness, "seconds": seconds})
+    else:
+        of = f"{len(sectors)} sectors, {count} proofs in {len(made)} bytes"
+        out().print(f"[bold]{escape(str(destination))}[/]  {of}, in {format_seconds(seconds)}")
+        for sector in sectors:
+            out().print(f"comm_r {sector.comm_r.hex()}  [dim]seed {sector.seed.hex()}[/]")
+    if keys.insecure:
+        warn(_INSECURE)
+    if key.weakness is not None:
+        warn(key.weakness)
 
 
 def is_of_several(path: Path) -> bool:

@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.filecoin.porep import SealStatement
 from distprove.filecoin.sectors import Draw
+from distprove.filecoin.verifier import split_key
 from distprove.groth16.aggregate.aggregator import Aggregation
 from distprove.groth16.aggregate.proof import Aggregate
 from distprove.groth16.aggregate.srs import Srs, VerifierSrs, size_for
 from distprove.groth16.aggregate.verifier import verify
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
+from distprove.proof import Proof
 
 
 def included(sectors: Sequence[SealStatement]) -> bytes:
@@ -33,6 +35,26 @@ def included(sectors: Sequence[SealStatement]) -> bytes:
         hashed.update(b"" if sector.proof.draw is Draw.NON_INTERACTIVE else sector.seed)
         hashed.update(sector.comm_r)
     return hashed.digest()
+
+
+def sectors_of(
+    proofs: Sequence[Proof],
+) -> tuple[VerificationKey, list[SealStatement], list[list[Groth16Proof]]]:
+    """The key, the statements and the partitions' proofs of jobs that sealed sectors, in order. Raises UsageError for
+    jobs of something else, under several keys, or of one sector twice; FormatError, InvalidProof."""
+    carried = [split_key(proof.verification_key) for proof in proofs]
+    sectors = [statement for _, statement in carried if isinstance(statement, SealStatement)]
+    if not carried or len(sectors) != len(carried):
+        raise UsageError("an aggregate is of sealed sectors: proofs of replication")
+    if len({key.digest() for key, _ in carried}) > 1:
+        raise UsageError("the sectors are under different keys; an aggregate is of proofs under one")
+    if len({(sector.comm_r, sector.seed) for sector in sectors}) < len(sectors):
+        raise UsageError("a sector is given twice")
+    return (
+        carried[0][0],
+        sectors,
+        [Groth16Proof.from_dicts([partition.data for partition in proof.partitions]) for proof in proofs],
+    )
 
 
 def aggregate_sectors(

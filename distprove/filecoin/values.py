@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from distprove.circuits.filecoin.hashing import FIELD
 from distprove.errors import FormatError, InputError, UsageError
+from kernels.maths.curves import BLS12_381
 
 T = TypeVar("T")
+FIELD = BLS12_381.fr
 ELEMENT = 32
 """Bytes of a field element, a digest or a seed."""
 

@@ -18,8 +18,11 @@ from distprove.groth16.aggregate.generic_srs import read_generic_srs
 from distprove.groth16.aggregate.srs import Srs
 from distprove.groth16.aggregate.srs_setup import srs_from_generic
 from distprove.groth16.proof import Groth16Proof
+from distprove.proof import Proof, partition_digest
+from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BLS12_381
+from tests.cli.conftest import run, why_refused
 from tests.filecoin.sectors import VECTORS
 from tests.support.simulated_proofs import Trapdoor, trapdoor
 
@@ -110,6 +113,36 @@ def test_what_is_not_aggregated(made: Made) -> None:
         aggregated(made, [first, other], [one, two])
     with pytest.raises(DistproveError):
         aggregated(made, [], [])
+
+
+def as_job(made: Made, number: int) -> Proof:
+    """The proof file's content of a job that proved one sector."""
+    sector, key = made.sectors[number], made.secret.key
+    carried = {"key": key.to_dict(), "kind": sector.kind, "statement": sector.record()}
+    public = tuple(sector.public_inputs(0))
+    digest = partition_digest(key.digest(), 0, "partition-0", public)
+    partition = PartitionProof("partition-0", digest, public, made.proofs[number][0].to_dict())
+    return Proof("filecoin", key.digest(), carried, (partition,))
+
+
+def test_the_command_writes_what_filecoin_takes(made: Made, tmp_path: Path) -> None:
+    keys, out = tmp_path / "keys.srs", tmp_path / "aggregate.bin"
+    made.srs.write(keys)
+    files = [tmp_path / f"{number}.msgpack" for number in range(3)]
+    for number, file in enumerate(files):
+        file.write_bytes(as_job(made, number).to_bytes())
+    done = run("aggregate", *files, "--srs", keys, "--out", out, "--backend", "cpu", "--json")
+    assert done.exit_code == 0, done.output
+    assert out.read_bytes() == made.aggregate
+    said = json.loads(done.stdout)
+    assert [sector["comm_r"] for sector in said["sectors"]] == [sector.comm_r.hex() for sector in made.sectors]
+    out.unlink()
+    for given, text in (
+        ((files[0], files[0]), "a sector is given twice"),
+        ((*files, "--bellperson", tmp_path / "b"), "leave out both options"),
+    ):
+        assert text in why_refused(run("aggregate", *given, "--srs", keys, "--out", out, "--backend", "cpu"))
+    assert not out.exists()
 
 
 def test_a_non_interactive_sector_includes_no_seed(made: Made) -> None:
