@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +16,13 @@ from typing import Any
 from distprove.circuits.filecoin.porep import ALL_PARENTS, DRG_PARENTS, HASHED_PARENTS
 from distprove.errors import FormatError, VanillaMismatch
 from distprove.filecoin.porep import ChallengeProof, ColumnProof, LabelProof, Partition
-from distprove.filecoin.sectors import SEAL_PROOFS, SIZES, SealProof, find_seal_proof, tree_d, tree_r
+from distprove.filecoin.sectors import SEAL_PROOFS, SIZES, SealProof, find_proof, tree_d, tree_r
 from distprove.filecoin.trees import read_path
-from distprove.filecoin.values import element, fields, integer, items, octets, within
-from distprove.formats import jsontext
+from distprove.filecoin.values import MAX_FILE, element, fields, integer, items, json_value, octets, within
 from distprove.formats.files import read_bounded
 
-MAX_C1 = 1 << 30
-"""Bytes of a file: a non-interactive seal of 64 GiB has some 650 MB."""
-MAX_DEPTH = 32
 _WRAPPED = ("SectorNum", "Phase1Out", "SectorSize")
 _COMMON = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
-_NO_BYTE = re.compile(rb"true|false")
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,32 +48,23 @@ def read_c1(path: Path, proof_type: str | None = None) -> CommitOutput:
     Raises InputError for a file that cannot be read, FormatError, with the place in it, for what is no such output,
     UsageError for an unknown proof type, VanillaMismatch for a file of another one.
     """
-    return parse_c1(read_bounded(path, MAX_C1), str(path), proof_type)
+    return parse_c1(read_bounded(path, MAX_FILE), str(path), proof_type)
 
 
 def parse_c1(data: bytes, name: str, proof_type: str | None = None) -> CommitOutput:
     """As `read_c1`, for the file's content."""
     with within(name):
-        value, sector, size = _json(data), None, None
+        value, sector, size = json_value(data), None, None
         if isinstance(value, dict) and "Phase1Out" in value:
             number, text, sector_size = fields(value, *_WRAPPED)
             sector, size = integer(number, "SectorNum", 64), integer(sector_size, "SectorSize", 64)
             del value
             with within("Phase1Out"):
-                value = _json(_unwrapped(text))
+                value = json_value(_unwrapped(text))
         output = _output(value, sector, proof_type)
         if size is not None and size != SIZES[output.proof.size]:
             raise VanillaMismatch(f"SectorSize is {size}, and the proof type is {output.proof.name}")
         return output
-
-
-def _json(data: bytes) -> Any:
-    if _NO_BYTE.search(data):
-        raise FormatError("true or false, where there are only numbers")
-    try:
-        return jsontext.loads(data, "the file", max_depth=MAX_DEPTH)
-    except json.JSONDecodeError as error:
-        raise FormatError(f"not JSON, at byte {error.pos}") from None
 
 
 def _unwrapped(text: Any) -> bytes:
@@ -93,7 +77,7 @@ def _unwrapped(text: Any) -> bytes:
 
 
 def _output(value: Any, sector: int | None, proof_type: str | None) -> CommitOutput:
-    given = None if proof_type is None else find_seal_proof(proof_type)
+    given = None if proof_type is None else find_proof(proof_type, SEAL_PROOFS)
     named = isinstance(value, dict) and "registered_proof" in value
     if named:
         stated, tagged, *common = fields(value, "registered_proof", "vanilla_proofs", *_COMMON)

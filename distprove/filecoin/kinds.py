@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from distprove.errors import FormatError, VanillaMismatch
-from distprove.filecoin import porep
+from distprove.filecoin import porep, post, update
 from distprove.filecoin.c1 import read_c1
 from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.statement import Statement
-from distprove.filecoin.values import prover_id_of, within
+from distprove.filecoin.values import MAX_FILE, hex_octets, json_value, prover_id_of, within
+from distprove.formats.files import read_bounded
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,7 +25,12 @@ class Given:
     """The inputs of a partition's circuit."""
 
 
-KINDS: Mapping[str, Callable[[Any], Statement]] = {porep.KIND: porep.SealStatement.from_record}
+KINDS: Mapping[str, Callable[[Any], Statement]] = {
+    porep.KIND: porep.SealStatement.from_record,
+    post.WINNING: post.PostStatement.from_record,
+    post.WINDOW: post.PostStatement.from_record,
+    update.KIND: update.UpdateStatement.from_record,
+}
 """Makes a statement from its record, by its kind."""
 
 
@@ -31,21 +38,33 @@ def statement_of(kind: Any, record: Any) -> Statement:
     """The statement in a proof file, from untrusted data. Raises FormatError, VanillaMismatch."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise FormatError("the proof is of a kind of statement that this distprove does not know")
-    return KINDS[kind](record)
+    made = KINDS[kind](record)
+    if made.kind != kind:
+        raise FormatError(f"the statement is of kind {made.kind}, not {kind}")
+    return made
 
 
 def read_given(options: FilecoinOptions) -> Given:
-    """Read the files of a job and check that they belong together. Raises InputError, UsageError."""
-    assert options.c1 is not None  # `check` has seen to it
-    output = read_c1(options.c1, options.proof_type)
-    with within(str(options.c1)):
+    """Read the file of a job and check that what it holds belongs together. Raises InputError, UsageError."""
+    name, path = options.vanilla
+    if name == "c1":
+        return _sealed(options, path)
+    with within(str(path)):
+        value = json_value(read_bounded(path, MAX_FILE))
+        return _updated(options, value) if name == "update" else _post(options, value, winning=name == "winning_post")
+
+
+def _sealed(options: FilecoinOptions, path: Path) -> Given:
+    output = read_c1(path, options.proof_type)
+    with within(str(path)):
         sector = output.sector if options.sector is None else options.sector
         if output.sector not in (None, sector):
-            raise FormatError(f"the file is of sector {output.sector}, not {sector}")
+            raise VanillaMismatch(f"the file is of sector {output.sector}, not {sector}")
         sealed = None
         if options.prover_id is not None and sector is not None:
             sealed = porep.Sealed(prover_id_of(options.prover_id), sector, output.ticket)
-        porep_id = options.porep_octets() or output.proof.porep_id
+        own = options.porep_id
+        porep_id = output.proof.porep_id if own is None else hex_octets(own, "porep_id")
         commitments = output.comm_d, output.comm_r, output.replica_id
         try:
             statement = porep.SealStatement(output.proof, porep_id, *commitments, output.seed, sealed)
@@ -56,3 +75,18 @@ def read_given(options: FilecoinOptions) -> Given:
             hint = f"the file names no proof type, {output.proof.name} is assumed: --proof-type names another"
             raise VanillaMismatch(f"{error} ({hint})") from None
     return Given(statement, lambda k: porep.circuit_inputs(statement, k, output.partitions[k]))
+
+
+def _post(options: FilecoinOptions, value: Any, *, winning: bool) -> Given:
+    assert options.randomness is not None  # `check` has seen to it
+    proof, sectors = post.read_sectors(value, options.proof_type, winning=winning)
+    statement = post.statement_of(proof, hex_octets(options.randomness, "randomness"), sectors)
+    post.check_sectors(statement, sectors)
+    return Given(statement, lambda k: post.circuit_inputs(statement, k, sectors))
+
+
+def _updated(options: FilecoinOptions, value: Any) -> Given:
+    proof, partitions = update.read_update(value, options.proof_type)
+    statement = update.statement_of(proof, partitions)
+    update.check_update(statement, partitions)
+    return Given(statement, lambda k: update.circuit_inputs(statement, k, partitions[k]))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from distprove.errors import UsageError
-from distprove.filecoin.sectors import find_seal_proof
+from distprove.filecoin.sectors import POST_PROOFS, SEAL_PROOFS, UPDATE_PROOFS, find_proof
 from distprove.filecoin.values import hex_octets, prover_id_of
 from distprove.options import InputFile, Options, setting
+
+VANILLA = ("c1", "winning_post", "window_post", "update")
+"""The settings that name a file of vanilla proofs."""
 
 
 @dataclass(frozen=True)
@@ -20,29 +24,42 @@ class FilecoinOptions(Options):
     r1cs: Path | None = setting("the circuit that `params` is for", flag="--r1cs")
     vk: Path | None = setting("a verification_key.json, or a .vk, that the key must agree with", flag="--vk")
     c1: Path | None = setting("a proof of replication: the output of the first commit phase (C1), JSON", flag="--c1")
+    winning_post: Path | None = setting(
+        "a WinningPoSt: the vanilla proof of one sector, JSON; needs `randomness`", flag="--winning-post"
+    )
+    window_post: Path | None = setting(
+        "a WindowPoSt: the vanilla proofs of sectors, JSON; needs `randomness`", flag="--window-post"
+    )
+    update: Path | None = setting("SnapDeals: the vanilla proofs of an update's partitions, JSON", flag="--update")
     proof_type: str | None = setting(
         "the registered type of the proof, such as StackedDrg32GiBV1_1, if the file does not name it",
         flag="--proof-type",
     )
     prover_id: str | None = setting(
-        "who proves: the miner's address, f01000, or 64 hexadecimal digits; with `sector` the replica id is derived",
+        "of a PoRep: the miner's address, f01000, or 64 hexadecimal digits; with `sector` the replica id is derived",
         flag="--prover-id",
     )
     sector: int | None = setting(
-        "the sector's number, if the file does not have it", bounds=(0, (1 << 64) - 1), flag="--sector"
+        "of a PoRep: the sector's number, if the file does not have it", bounds=(0, (1 << 64) - 1), flag="--sector"
     )
     porep_id: str | None = setting(
-        "64 hexadecimal digits of the porep id, by default that of the proof type", flag="--porep-id"
+        "of a PoRep: 64 hexadecimal digits, by default those of the proof type", flag="--porep-id"
     )
+    randomness: str | None = setting("of a PoSt: 64 hexadecimal digits", flag="--randomness")
 
     @property
-    def vanilla(self) -> Path | None:
-        """The file of vanilla proofs."""
-        return self.c1
+    def vanilla(self) -> tuple[str, Path]:
+        """The setting of the vanilla proofs, and their file. Raises UsageError unless there is one."""
+        files = {name: getattr(self, name) for name in VANILLA}
+        given = [(name, path) for name, path in files.items() if path is not None]
+        if len(given) != 1:
+            raise UsageError("give one of `c1`, `winning_post`, `window_post` and `update`: a file of vanilla proofs")
+        return given[0]
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        return () if self.vanilla is None else (InputFile(self.vanilla.name, self.vanilla),)
+        name, path = self.vanilla
+        return (InputFile(name, path),)
 
     def check(self) -> None:
         """Raise InputError for a file that does not exist, UsageError for what does not go together."""
@@ -50,16 +67,19 @@ class FilecoinOptions(Options):
             raise UsageError("give either `zkey` or `params`")
         if self.params is not None and self.r1cs is None:
             raise UsageError("`params` and `r1cs` (the circuit that they are for) go together")
-        if self.c1 is None:
-            raise UsageError("no `c1`: the sector's vanilla proofs")
+        name, _ = self.vanilla
+        post = name.endswith("post")
+        if post != (self.randomness is not None):
+            raise UsageError("`randomness` and `winning_post` or `window_post` go together")
+        of_porep = ("prover_id", "sector", "porep_id")
+        if name != "c1" and (other := [each for each in of_porep if getattr(self, each) is not None]):
+            raise UsageError(f"`{other[0]}` is for `c1`")
         if self.proof_type is not None:
-            find_seal_proof(self.proof_type)
+            known: Mapping[str, object] = SEAL_PROOFS if name == "c1" else POST_PROOFS if post else UPDATE_PROOFS
+            find_proof(self.proof_type, known)
         if self.prover_id is not None:
             prover_id_of(self.prover_id)
-        if self.porep_id is not None:
-            self.porep_octets()
+        for each in ("porep_id", "randomness"):
+            if (text := getattr(self, each)) is not None:
+                hex_octets(text, each)
         super().check()
-
-    def porep_octets(self) -> bytes | None:
-        """The porep id; None for that of the proof type. Raises UsageError."""
-        return None if self.porep_id is None else hex_octets(self.porep_id, "porep_id")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 from distprove.circuits.registry import find_circuit
 from distprove.errors import UsageError
@@ -127,13 +129,81 @@ SEAL_PROOFS = _seal_proofs()
 """The registered types of proofs of replication by name."""
 
 
-def find_seal_proof(name: str) -> SealProof:
-    """A registered type. Raises UsageError."""
-    if name not in SEAL_PROOFS:
-        raise UsageError(f"unknown proof type {name!r}{nearest(name, SEAL_PROOFS)}; known: {', '.join(SEAL_PROOFS)}")
-    return SEAL_PROOFS[name]
+@dataclass(frozen=True)
+class PostProof:
+    """A registered type of a proof of spacetime."""
+
+    name: str
+    size: str
+    winning: bool
+    """Whether it is a WinningPoSt, of one sector; else a WindowPoSt."""
+    own_indices: bool
+    """Whether the challenges of a sector are numbered from 0, as from API version 1.2 on. Before they were numbered
+    through all sectors of a job."""
+
+    @property
+    def circuit(self) -> str:
+        return f"filecoin/{'winning' if self.winning else 'window'}-post-{self.size}"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sectors of a partition's circuit, and challenges of each."""
+        sectors, challenges, _ = find_circuit(self.circuit).arguments
+        return sectors, challenges
+
+    @property
+    def challenges(self) -> int:
+        """Challenges of a sector. The circuit of a WinningPoSt has the sector once for each."""
+        sectors, challenges = self.shape
+        return sectors * challenges if self.winning else challenges
+
+    @property
+    def nodes(self) -> int:
+        return SIZES[self.size] // NODE
 
 
-def size_of_nodes(nodes: int) -> str | None:
-    """The name of the size of a sector with so many nodes; None for a size that does not ship."""
-    return next((name for name, size in SIZES.items() if size == nodes * NODE), None)
+def _post_proofs() -> dict[str, PostProof]:
+    made = [
+        PostProof(f"StackedDrg{kind}{size}{version}", size, kind == "Winning", version == "V1_2")
+        for kind, version in (("Winning", "V1"), ("Window", "V1"), ("Window", "V1_2"))
+        for size in SIZES
+    ]
+    return {proof.name: proof for proof in made}
+
+
+POST_PROOFS = _post_proofs()
+"""The registered types of proofs of spacetime by name."""
+
+
+@dataclass(frozen=True)
+class UpdateProof:
+    """A registered type of a proof of an update (SnapDeals)."""
+
+    name: str
+    size: str
+
+    @property
+    def circuit(self) -> str:
+        return f"filecoin/snap-deals-{self.size}"
+
+    @property
+    def partitions(self) -> int:
+        return find_circuit(self.circuit).partitions
+
+
+UPDATE_PROOFS = {name: UpdateProof(name, size) for size in SIZES for name in [f"StackedDrg{size}V1"]}
+"""The registered types of proofs of updates by name."""
+
+Proof = TypeVar("Proof")
+
+
+def find_proof(name: str, known: Mapping[str, Proof]) -> Proof:
+    """A registered type of one kind. Raises UsageError."""
+    if name not in known:
+        raise UsageError(f"unknown proof type {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+    return known[name]
+
+
+def size_of_tree_r(levels: int) -> str | None:
+    """The size of a sector whose trees C and R have so many levels; None for none that ships."""
+    return next((size for size in SIZES if len(tree_r(size).arities) == levels), None)

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from distprove.errors import FormatError, InputError, UsageError
+from distprove.formats import jsontext
 from kernels.maths.curves import BLS12_381
 
 T = TypeVar("T")
 FIELD = BLS12_381.fr
 ELEMENT = 32
 """Bytes of a field element, a digest or a seed."""
+
+
+MAX_FILE = 1 << 30
+"""Bytes of a file of vanilla proofs: a non-interactive seal of 64 GiB has some 650 MB."""
+_MAX_DEPTH = 32
+_NO_NUMBER = re.compile(rb"true|false")
+
+
+def json_value(data: bytes) -> Any:
+    """The value of a JSON text, in which true and false do not occur: lists of bytes would take them. Raises
+    FormatError."""
+    if _NO_NUMBER.search(data):
+        raise FormatError("true or false, where there are only numbers")
+    try:
+        return jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"not JSON, at byte {error.pos}") from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from distprove.errors import DistproveError, FormatError, InvalidProof, UsageError
 from distprove.filecoin.aggregate import aggregate_sectors, included, verify_sectors
 from distprove.filecoin.porep import Sealed, SealStatement
-from distprove.filecoin.sectors import SEAL_PROOFS, find_seal_proof
+from distprove.filecoin.sectors import SEAL_PROOFS
 from distprove.groth16.aggregate.aggregator import run_on
 from distprove.groth16.aggregate.generic_srs import read_generic_srs
 from distprove.groth16.aggregate.srs import Srs
@@ -54,7 +54,7 @@ def statement(facts: dict[str, Any]) -> SealStatement:
     octets = {name: bytes.fromhex(facts[name]) for name in ("porep_id", "comm_d", "comm_r", "seed")}
     own = Sealed(bytes.fromhex(facts["prover_id"]), facts["sector"], bytes.fromhex(facts["ticket"]))
     replica_id = own.replica_id(octets["comm_d"], octets["porep_id"])
-    return SealStatement(find_seal_proof(facts["proof_type"]), **octets, replica_id=replica_id, sealed=own)
+    return SealStatement(SEAL_PROOFS[facts["proof_type"]], **octets, replica_id=replica_id, sealed=own)
 
 
 @pytest.fixture(scope="module")
