@@ -7,8 +7,6 @@ curio, {"SectorNum", "Phase1Out", "SectorSize"}, with the second in base64 in it
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from distprove.errors import FormatError, VanillaMismatch
 from distprove.filecoin.porep import ChallengeProof, ColumnProof, LabelProof, Partition
 from distprove.filecoin.sectors import SEAL_PROOFS, SIZES, SealProof, find_proof, tree_d, tree_r
 from distprove.filecoin.trees import read_path
-from distprove.filecoin.values import MAX_FILE, element, fields, integer, items, json_value, octets, within
+from distprove.filecoin.values import MAX_FILE, element, fields, integer, items, json_value, octets, unwrapped, within
 from distprove.formats.files import read_bounded
 
 _WRAPPED = ("SectorNum", "Phase1Out", "SectorSize")
@@ -60,20 +58,11 @@ def parse_c1(data: bytes, name: str, proof_type: str | None = None) -> CommitOut
             sector, size = integer(number, "SectorNum", 64), integer(sector_size, "SectorSize", 64)
             del value
             with within("Phase1Out"):
-                value = json_value(_unwrapped(text))
+                value = json_value(unwrapped(text))
         output = _output(value, sector, proof_type)
         if size is not None and size != SIZES[output.proof.size]:
             raise VanillaMismatch(f"SectorSize is {size}, and the proof type is {output.proof.name}")
         return output
-
-
-def _unwrapped(text: Any) -> bytes:
-    if not isinstance(text, str):
-        raise FormatError("not base64")
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise FormatError("not base64") from None
 
 
 def _output(value: Any, sector: int | None, proof_type: str | None) -> CommitOutput:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -22,12 +24,14 @@ MAX_FILE = 1 << 30
 """Bytes of a file of vanilla proofs: a non-interactive seal of 64 GiB has some 650 MB."""
 _MAX_DEPTH = 32
 _NO_NUMBER = re.compile(rb"true|false")
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 def json_value(data: bytes) -> Any:
     """The value of a JSON text, in which true and false do not occur: lists of bytes would take them. Raises
     FormatError."""
-    if _NO_NUMBER.search(data):
+    # Texts, which may be long and in base64, are looked past where that is needed.
+    if _NO_NUMBER.search(data) and _NO_NUMBER.search(_TEXT.sub(b'""', data)):
         raise FormatError("true or false, where there are only numbers")
     try:
         return jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
@@ -64,8 +68,20 @@ def items(value: Any, count: int | None, what: str) -> list[Any]:
     return value
 
 
+def unwrapped(text: Any) -> bytes:
+    """The bytes of a text in base64. Raises FormatError."""
+    if not isinstance(text, str):
+        raise FormatError("not base64")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise FormatError("not base64") from None
+
+
 def octets(value: Any, name: str) -> bytes:
-    """32 bytes, written as a list of numbers. Raises FormatError."""
+    """32 bytes, written as a list of numbers, or in bincode. Raises FormatError."""
+    if isinstance(value, bytes) and len(value) == ELEMENT:
+        return value
     try:
         if isinstance(value, list) and len(value) == ELEMENT:
             return bytes(value)

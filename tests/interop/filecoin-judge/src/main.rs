@@ -6,8 +6,9 @@
 //!     parents PROOF_TYPE NODE...           the 14 parents of nodes
 //!     inputs FACTS                         the public inputs of a seal's partitions
 //!     winning DIR, window DIR DIR...       vanilla proofs of sectors that were sealed: winning.json, window.json in the
-//!                                          first folder, with their facts
-//!     update DIR                           an update of a sector that was sealed: update.json and its facts
+//!                                          first folder, with their facts; winning-bincode.json and so on, as curio
+//!                                          hands them on
+//!     update DIR                           an update of a sector that was sealed: update.json and its facts, likewise
 //!     params porep|winning|window|update   parameters of the circuits of 2 KiB, in FIL_PROOFS_PARAMETER_CACHE
 //!     params srs PROOFS                    aggregation keys for so many proofs, from fresh secrets, at the same place
 //!     aggregate OUT (FACTS PROOF)...       the aggregate of sectors' proofs
@@ -40,6 +41,7 @@ use filecoin_proofs_api::{
 };
 use rand::{rngs::OsRng, Rng, SeedableRng};
 use rand_xorshift::XorShiftRng;
+use serde::{de::DeserializeOwned, Serialize};
 use serde_json::{from_slice, from_value, json, to_value, Value};
 use storage_proofs_core::compound_proof::CompoundProof;
 use storage_proofs_core::drgraph::Graph;
@@ -244,21 +246,28 @@ fn randomness() -> Bytes32 {
     drawn
 }
 
-fn vanilla(kind: RegisteredPoStProof, sector: SectorId, own: &PrivateReplicaInfo, nodes: &[u64]) -> Result<Value> {
-    let made = post::generate_single_vanilla_proof(kind, sector, own, nodes)?;
-    Ok(to_value(bincode::deserialize::<
-        FallbackPoStSectorProof<SectorShape2KiB>,
-    >(&made)?)?)
+fn vanilla(kind: RegisteredPoStProof, sector: SectorId, own: &PrivateReplicaInfo, nodes: &[u64]) -> Result<Vec<u8>> {
+    post::generate_single_vanilla_proof(kind, sector, own, nodes)
+}
+
+/// Write vanilla proofs as JSON, and as curio hands them on: a list of bincode in base64.
+fn put_vanilla<T: DeserializeOwned + Serialize>(dir: &Path, name: &str, made: &[Vec<u8>]) -> Result<()> {
+    let plain = made
+        .iter()
+        .map(|each| Ok(to_value(bincode::deserialize::<T>(each)?)?))
+        .collect::<Result<Vec<_>>>()?;
+    let engine = base64::engine::general_purpose::STANDARD;
+    let encoded: Vec<Value> = made.iter().map(|each| Value::String(engine.encode(each))).collect();
+    put(dir.join(format!("{name}.json")), &Value::Array(plain))?;
+    put(dir.join(format!("{name}-bincode.json")), &Value::Array(encoded))
 }
 
 fn winning(dir: &Path) -> Result<()> {
     let (sector, comm_r, own) = replica(dir, WINNING)?;
     let drawn = randomness();
     let nodes = post::generate_fallback_sector_challenges(WINNING, &drawn, &[sector], prover_id())?;
-    put(
-        dir.join("winning.json"),
-        &json!([vanilla(WINNING, sector, &own, &nodes[&sector])?]),
-    )?;
+    let made = vanilla(WINNING, sector, &own, &nodes[&sector])?;
+    put_vanilla::<FallbackPoStSectorProof<SectorShape2KiB>>(dir, "winning", &[made])?;
     put(
         dir.join("winning-facts.json"),
         &post_facts("winning-post", WINNING, drawn, &[(sector, comm_r)])?,
@@ -286,7 +295,7 @@ fn window(dirs: &[&str]) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let first = Path::new(dirs.first().context("no folder")?);
     let sectors: Vec<_> = by_id.iter().map(|(id, comm_r, _)| (*id, *comm_r)).collect();
-    put(first.join("window.json"), &Value::Array(made))?;
+    put_vanilla::<FallbackPoStSectorProof<SectorShape2KiB>>(first, "window", &made)?;
     put(
         first.join("window-facts.json"),
         &post_facts("window-post", WINDOW, drawn, &sectors)?,
@@ -318,15 +327,8 @@ fn updated(dir: &Path) -> Result<()> {
         &new_sealed,
         &new_cache,
     )?;
-    let vanilla = proofs
-        .iter()
-        .map(|proof| {
-            Ok(to_value(bincode::deserialize::<PartitionProof<SectorShape2KiB>>(
-                &proof.0,
-            )?)?)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    put(dir.join("update.json"), &Value::Array(vanilla))?;
+    let vanilla: Vec<Vec<u8>> = proofs.into_iter().map(|proof| proof.0).collect();
+    put_vanilla::<PartitionProof<SectorShape2KiB>>(dir, "update", &vanilla)?;
     put(
         dir.join("update-facts.json"),
         &json!({
