@@ -142,9 +142,11 @@ _REPORT = {
 _SECURITY = {**dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), NUMBER), "regime": str}
 _PROVEN = {"program": str, "arguments": dict, "says": dict, "security": _SECURITY}
 """The parts that are shown of what a proof says."""
+_STATED = {"stated": {str: str}, "published": {str: str}}
+"""The same, for systems whose proofs carry a statement and that publish files."""
 
 
 def _is_shaped(report: Any) -> bool:
     if not fits(report, _REPORT) or (report["format"], report["version"]) != (FORMAT, VERSION):
         return False
-    return not report.get("proven") or fits(report["proven"], _PROVEN)
+    return not report.get("proven") or any(fits(report["proven"], shape) for shape in (_PROVEN, _STATED))

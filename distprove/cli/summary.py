@@ -120,6 +120,8 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     if report["job_digest"]:
         table.add_row("job", escape(str(report["job_digest"])))
         table.add_row("proof", escape(str(run / "proof.msgpack")))
+        for name in report.get("proven", {}).get("published", ()):
+            table.add_row(escape(name), escape(str(run / name)))
         if report.get("aggregate"):
             table.add_row("aggregate", escape(str(run / report["aggregate"])))
         if "output" in report.get("proven", {}):
@@ -148,7 +150,6 @@ def proven_rows(proven: dict[str, Any], *, wrapped: bool = False) -> list[tuple[
         named = "" if proven.get("known", True) else ", as the key calls it: the program is not at hand"
         rows.append(("program", f"{proven['program']}({arguments}){named}"))
     rows += [(name, str(value)) for name, value in proven.get("stated", {}).items()]
-    rows += list(proven.get("published", {}).items())
     rows += [("says", f"{name} {value}") for name, value in proven.get("says", {}).items()]
     if "output" in proven:
         rows.append(("output", f"{proven['output']['bytes']:,} bytes, Keccak-256 {proven['output']['keccak256']}"))

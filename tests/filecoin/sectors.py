@@ -73,3 +73,16 @@ def with_change(value: Any, path: tuple[str | int, ...], change: Any) -> Any:
         inner = inner[key]
     inner[path[-1]] = change(inner[path[-1]])
     return made
+
+
+def judged(name: str) -> tuple[Any, dict[str, Any]]:
+    """Vanilla proofs of a PoSt or of an update, by the setting that takes them, and their facts."""
+    name = name.removesuffix("_post")
+    value = json.loads(gzip.decompress((VECTORS / f"{name}.json.gz").read_bytes()))
+    return value, json.loads((VECTORS / f"{name}-facts.json").read_text())
+
+
+def written(path: Path, value: Any) -> Path:
+    """Write a value as a JSON file."""
+    path.write_text(json.dumps(value))
+    return path

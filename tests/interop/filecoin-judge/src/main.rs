@@ -10,6 +10,7 @@
 //!                                          hands them on
 //!     update DIR                           an update of a sector that was sealed: update.json and its facts, likewise
 //!     params porep|winning|window|update   parameters of the circuits of 2 KiB, in FIL_PROOFS_PARAMETER_CACHE
+//!     vk porep|winning|window|update       where the verifying key of that circuit is looked for
 //!     params srs PROOFS                    aggregation keys for so many proofs, from fresh secrets, at the same place
 //!     aggregate OUT (FACTS PROOF)...       the aggregate of sectors' proofs
 //!     verify-aggregate PROOF FACTS...      the verdict on an aggregate of sectors, as that of `verify`
@@ -45,9 +46,10 @@ use serde::{de::DeserializeOwned, Serialize};
 use serde_json::{from_slice, from_value, json, to_value, Value};
 use storage_proofs_core::compound_proof::CompoundProof;
 use storage_proofs_core::drgraph::Graph;
+use storage_proofs_core::parameter_cache::{parameter_cache_verifying_key_path, CacheableParameters};
 use storage_proofs_porep::stacked::{StackedBucketGraph, StackedCompound};
 use storage_proofs_post::fallback::FallbackPoStCompound;
-use storage_proofs_update::{EmptySectorUpdateCompound, PublicParams as UpdateParams};
+use storage_proofs_update::{EmptySectorUpdateCircuit, EmptySectorUpdateCompound, PublicParams as UpdateParams};
 
 const BYTES: u64 = 2032;
 /// What a sector of 2 KiB holds.
@@ -71,6 +73,10 @@ fn main() -> Result<()> {
         ["params", what] => params(what),
         ["aggregate", out, of @ ..] => aggregate(Path::new(out), of),
         ["verify-aggregate", proof, of @ ..] => judged(verify_aggregate(read(proof)?, of)),
+        ["vk", what] => {
+            println!("{}", verifying_key_path(what)?.display());
+            Ok(())
+        }
         ["verify", facts, proof] => judged(verify(&facts_in(facts)?, &read(proof)?)),
         _ => bail!("unknown command; src/main.rs lists them"),
     }
@@ -341,31 +347,52 @@ fn updated(dir: &Path) -> Result<()> {
     )
 }
 
+type Tree = SectorShape2KiB;
+type Seals = StackedCompound<Tree, DefaultPieceHasher>;
+type Posts = FallbackPoStCompound<Tree>;
+type Updates = EmptySectorUpdateCompound<Tree>;
+
 fn params(what: &str) -> Result<()> {
-    type Tree = SectorShape2KiB;
+    let random = &mut OsRng;
     match what {
         "porep" => {
             let of = public_params::<Tree>(&RegisteredSealProof::StackedDrg2KiBV1_1.as_v1_config())?;
-            StackedCompound::<Tree, DefaultPieceHasher>::groth_params(Some(&mut OsRng), &of)?;
-            StackedCompound::<Tree, DefaultPieceHasher>::verifying_key(Some(&mut OsRng), &of)?;
+            Seals::groth_params(Some(random), &of)?;
+            Seals::verifying_key(Some(random), &of)?;
         }
         "winning" | "window" => {
-            let of = if what == "winning" {
-                winning_post_public_params::<Tree>(&WINNING.as_v1_config())?
-            } else {
-                window_post_public_params::<Tree>(&WINDOW.as_v1_config())?
-            };
-            FallbackPoStCompound::<Tree>::groth_params(Some(&mut OsRng), &of)?;
-            FallbackPoStCompound::<Tree>::verifying_key(Some(&mut OsRng), &of)?;
+            let of = post_params(what)?;
+            Posts::groth_params(Some(random), &of)?;
+            Posts::verifying_key(Some(random), &of)?;
         }
         "update" => {
             let of = UpdateParams::from_sector_size(2048);
-            EmptySectorUpdateCompound::<Tree>::groth_params(Some(&mut OsRng), &of)?;
-            EmptySectorUpdateCompound::<Tree>::verifying_key(Some(&mut OsRng), &of)?;
+            Updates::groth_params(Some(random), &of)?;
+            Updates::verifying_key(Some(random), &of)?;
         }
         _ => bail!("parameters of porep, winning, window or update"),
     }
     Ok(())
+}
+
+fn post_params(what: &str) -> Result<storage_proofs_post::fallback::PublicParams> {
+    match what {
+        "winning" => winning_post_public_params::<Tree>(&WINNING.as_v1_config()),
+        _ => window_post_public_params::<Tree>(&WINDOW.as_v1_config()),
+    }
+}
+
+fn verifying_key_path(what: &str) -> Result<PathBuf> {
+    let name = match what {
+        "porep" => RegisteredSealProof::StackedDrg2KiBV1_1.circuit_identifier()?,
+        "winning" => WINNING.circuit_identifier()?,
+        "window" => WINDOW.circuit_identifier()?,
+        "update" => <Updates as CacheableParameters<EmptySectorUpdateCircuit<Tree>, _>>::cache_identifier(
+            &UpdateParams::from_sector_size(2048),
+        ),
+        _ => bail!("the key of porep, winning, window or update"),
+    };
+    Ok(parameter_cache_verifying_key_path(&name))
 }
 
 fn verify(facts: &Value, proof: &[u8]) -> Result<bool> {

@@ -1,0 +1,149 @@
+"""A job from vanilla proofs to the bytes that Filecoin takes, and its verdict under derived public inputs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import distprove
+from distprove.errors import FormatError, InvalidProof, VanillaMismatch
+from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.zcash import proof_to_bytes
+from distprove.proof import Proof
+from distprove.verification import verify_proof
+from tests.cli.conftest import run, why_refused
+from tests.filecoin.sectors import judged, written
+
+
+@dataclass(frozen=True)
+class Posted:
+    """A WindowPoSt of three sectors, two partitions, proven by the command line."""
+
+    folder: Path
+    report: dict[str, Any]
+
+    @property
+    def vk(self) -> Path:
+        return self.folder / "vk.json"
+
+    @property
+    def options(self) -> dict[str, str]:
+        _, facts = judged("window_post")
+        files = {"zkey": self.folder / "post.zkey", "window_post": self.folder / "window.json"}
+        return {**{name: str(path) for name, path in files.items()}, "randomness": facts["randomness"]}
+
+    @property
+    def proof(self) -> Proof:
+        return Proof.read(self.folder / "run" / "proof.msgpack")
+
+
+@pytest.fixture(scope="module")
+def posted(tmp_path_factory: pytest.TempPathFactory) -> Posted:
+    folder = tmp_path_factory.mktemp("posted")
+    made = Posted(folder, {})
+    zkey, out = folder / "post.zkey", folder / "run"
+    key = ("setup", "groth16", "--circuit", "filecoin/window-post-2KiB", "--insecure-dev", "--out", zkey)
+    assert run(*key, "--vk", made.vk).exit_code == 0
+    written(folder / "window.json", judged("window_post")[0])
+    flags = [each for name, value in made.options.items() for each in (f"--{name.replace('_', '-')}", value)]
+    done = run("prove", "filecoin", *flags, "--vk", made.vk, "--out", out, "--local", "--no-isolate", "--json")
+    assert done.exit_code == 0, done.output
+    return replace(made, report=json.loads(done.stdout))
+
+
+def test_the_bytes_are_those_of_the_partitions(posted: Posted) -> None:
+    content = (posted.folder / "run" / "proof.bin").read_bytes()
+    proofs = [proof_to_bytes(Groth16Proof.from_dict(partition.data)) for partition in posted.proof.partitions]
+    assert [len(each) for each in proofs] == [192, 192]
+    assert content == b"".join(proofs)
+    assert base64.b64decode(posted.report["proven"]["published"]["proof.bin"]) == content
+    assert posted.report["proven"]["stated"]["randomness"] == judged("window_post")[1]["randomness"]
+
+
+def test_the_proof_is_verified_and_exported(posted: Posted) -> None:
+    assert "--trust-own-key" in run("verify", posted.folder / "run").output
+    checked = run("verify", posted.folder / "run", "--vk", posted.vk)
+    assert checked.exit_code == 0, checked.output
+    assert "StackedDrgWindow2KiBV1_2" in checked.output
+    assert "came with the proof" in run("verify", posted.folder / "run", "--trust-own-key").output
+    exported = run("export", posted.folder / "run", "--out", posted.folder / "E")
+    assert exported.exit_code == 0, exported.output
+    assert (posted.folder / "E" / "proof.bin").read_bytes() == (posted.folder / "run" / "proof.bin").read_bytes()
+
+
+def _other_randomness(record: dict[str, Any]) -> None:
+    record["randomness"] = bytes([record["randomness"][0] ^ 1]) + record["randomness"][1:]
+
+
+def _other_replica(record: dict[str, Any]) -> None:
+    record["sectors"][0]["comm_r"] = record["sectors"][1]["comm_r"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (_other_randomness, "partition 0: the public inputs are not those that follow from the statement"),
+        (_other_replica, "partition 0: the public inputs .* from input 0 on"),
+        (lambda record: record["sectors"].pop(0), "2 partitions, and the statement has 1"),
+        (lambda record: record["sectors"].reverse(), "distinct, and in order"),
+        (lambda record: record.update(proof_type="StackedDrgWindow2KiBV1"), "public inputs are not those"),
+        (lambda record: record.update(proof_type="StackedDrgWinning2KiBV1"), "is of one sector"),
+    ],
+)
+def test_another_statement_is_refused(posted: Posted, change: Callable[[dict[str, Any]], None], told: str) -> None:
+    proof = posted.proof
+    record = {**proof.verification_key["statement"]}
+    record["sectors"] = [{**sector} for sector in record["sectors"]]
+    change(record)
+    made = replace(proof, verification_key={**proof.verification_key, "statement": record})
+    with pytest.raises(InvalidProof, match=told):
+        verify_proof(made, posted.vk)
+
+
+def test_a_malformed_statement_is_refused(posted: Posted) -> None:
+    carried = posted.proof.verification_key
+    for changed in (
+        {**carried, "kind": "winning-post"},
+        {**carried, "kind": "another"},
+        {**carried, "statement": {}},
+        {**carried, "statement": {**carried["statement"], "randomness": b"short"}},
+        {**carried, "statement": {**carried["statement"], "sectors": [5]}},
+        {**carried, "more": 1},
+    ):
+        with pytest.raises(FormatError):
+            verify_proof(replace(posted.proof, verification_key=changed), posted.vk)
+
+
+def test_proofs_in_another_order_are_refused(posted: Posted) -> None:
+    proof = posted.proof
+    with pytest.raises(InvalidProof):
+        verify_proof(replace(proof, partitions=proof.partitions[::-1]), posted.vk)
+
+
+def test_a_job_file_and_python_say_the_same(posted: Posted, tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    lines = [f'{name} = "{value}"' for name, value in posted.options.items()]
+    job.write_text("\n".join(['system = "filecoin"', *lines, "[executor]", "local = true", "isolate = false"]))
+    done = run("prove", job, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    local = {"local": True, "isolate": False}
+    value = judged("window_post")[0]
+    value[0]["vanilla_proof"]["sectors"][0]["comm_c"][0] ^= 1
+    options = {**posted.options, "window_post": written(tmp_path / "w.json", value)}
+    with pytest.raises(VanillaMismatch, match="comm_r is not the hash"):
+        distprove.prove(system="filecoin", out=tmp_path / "other", executor=local, **options)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_file_that_was_written_again_is_not_resumed(posted: Posted) -> None:
+    out = posted.folder / "run"
+    (out / "proof.msgpack").unlink()
+    assert run("resume", out).exit_code == 0
+    (posted.folder / "window.json").write_text((posted.folder / "window.json").read_text() + "\n")
+    assert "changed since the run began: window_post" in why_refused(run("resume", out))

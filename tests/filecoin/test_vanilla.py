@@ -1,0 +1,139 @@
+"""Vanilla proofs of PoSts and of an update that filecoin-proofs made hold and satisfy our circuits; changed ones are
+refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from distprove.circuits.registry import witness_program
+from distprove.errors import FormatError, InputError, UsageError, VanillaMismatch
+from distprove.filecoin.kinds import read_given, statement_of
+from distprove.filecoin.options import FilecoinOptions
+from distprove.filecoin.post import PostStatement
+from distprove.filecoin.sectors import POST_PROOFS
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.encoding import unpack
+from tests.filecoin.sectors import judged, leaves, with_change, written
+
+KINDS = ("winning_post", "window_post", "update")
+
+
+def options_of(name: str, folder: Path, value: Any = None, **changed: Any) -> FilecoinOptions:
+    """Options of a job, whose key is not read here."""
+    text, facts = judged(name)
+    path = written(folder / f"{name}.json", text if value is None else value)
+    given = {name: path, "zkey": path, **changed}
+    if "randomness" in facts:
+        given.setdefault("randomness", facts["randomness"])
+    made = FilecoinOptions(**given)
+    made.check()
+    return made
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_vanilla_proofs_satisfy_the_circuit(name: str, tmp_path: Path) -> None:
+    given = read_given(options_of(name, tmp_path))
+    statement, facts = given.statement, judged(name)[1]
+    assert (statement.kind, statement.partitions) == (facts["kind"], {"window_post": 2}.get(name, 1))
+    assert statement_of(statement.kind, statement.record()) == statement
+    if name == "update":
+        record = statement.record()
+        assert {key: record[key].hex() for key in record if key != "proof_type"} == {
+            key: facts[key] for key in ("comm_r_old", "comm_r_new", "comm_d_new")
+        }
+    program = witness_program(statement.circuit)
+    with CpuBackend(threads=2) as cpu:
+        for partition in range(statement.partitions):
+            witness = program.witness(given.inputs(partition), cpu)
+            assert unpack(witness[1 : 1 + program.n_public]) == statement.public_inputs(partition)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_number_is_checked(name: str, tmp_path: Path) -> None:
+    value, drawn = judged(name)[0], Random(5)
+    kinds: dict[str, list[tuple[str | int, ...]]] = {}
+    for path in leaves(value):
+        kinds.setdefault(re.sub(r"/\d+", "/*", "".join(f"/{key}" for key in path)), []).append(path)
+    assert len(kinds) >= 8
+    for kind, paths in kinds.items():
+        options = options_of(name, tmp_path, with_change(value, drawn.choice(paths), lambda old: old ^ 1))
+        if kind == "/*/sector_id" and name == "winning_post":
+            continue  # of another sector: other challenges, as the next test has it
+        with pytest.raises(InputError, match=r"sector|partition|comm_"):
+            read_given(options)
+
+
+def _challenge(value: Any, name: str) -> Any:
+    return (
+        value[0]["challenge_proofs"]
+        if name == "update"
+        else value[0]["vanilla_proof"]["sectors"][0]["inclusion_proofs"]
+    )
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_too_few_challenges_are_refused(name: str, tmp_path: Path) -> None:
+    value = judged(name)[0]
+    _challenge(value, name).pop()
+    with pytest.raises(FormatError, match=r"\d+ (inclusion_proofs|challenges), not \d+"):
+        read_given(options_of(name, tmp_path, value))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "changed", "told"),
+    [
+        ("winning_post", lambda value: value * 2, {}, "distinct"),
+        (
+            "winning_post",
+            lambda value: [{**value[0], "sector_id": 5}],
+            {},
+            "sector 5, challenge 0: the path's index is",
+        ),
+        ("winning_post", None, {"randomness": "11" * 32}, r"challenge \d+: the path's index is"),
+        ("winning_post", None, {"randomness": "ff" * 32}, "randomness is not below the prime"),
+        ("winning_post", None, {"proof_type": "StackedDrgWindow2KiBV1_2"}, "is no WinningPoSt"),
+        ("window_post", None, {"proof_type": "StackedDrgWindow2KiBV1"}, "partition 0, sector .* the path's index is"),
+        ("window_post", lambda value: [*value, value[0]], {}, "distinct"),
+        ("window_post", lambda value: [], {}, "no path"),
+        ("update", lambda value: value * 2, {}, "2 partitions of StackedDrg2KiBV1, not 1"),
+        ("update", lambda value: value[0], {}, "a list of partitions"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    name: str, change: Callable[[Any], Any] | None, changed: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    value = None if change is None else change(judged(name)[0])
+    with pytest.raises((VanillaMismatch, FormatError), match=told):
+        read_given(options_of(name, tmp_path, value, **changed))
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "told"),
+    [
+        ("winning_post", {"randomness": "11"}, "`randomness` has 64"),
+        ("winning_post", {"proof_type": "StackedDrg2KiBV1"}, "unknown proof type"),
+        ("winning_post", {"sector": 5}, "`sector` is for `c1`"),
+        ("update", {"randomness": "11" * 32}, "`randomness` and"),
+        ("update", {"zkey": None}, "give either `zkey` or `params`"),
+        ("update", {"update": None}, "give one of `c1`"),
+    ],
+)
+def test_options_that_do_not_go_together(name: str, changed: dict[str, Any], told: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=told):
+        options_of(name, tmp_path, **changed)
+
+
+def test_challenges_before_version_1_2_are_numbered_through_all_sectors() -> None:
+    sectors = tuple((number, bytes([number] * 31 + [0])) for number in (3, 4, 5))
+    old, new = (
+        PostStatement(POST_PROOFS[f"StackedDrgWindow2KiB{version}"], bytes(32), sectors) for version in ("V1", "V1_2")
+    )
+    assert old.challenges(0) == new.challenges(0)
+    assert old.challenges(1) != new.challenges(1)
+    assert new.places(1) == [2, 2]
