@@ -12,6 +12,7 @@ inputs, private wires.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -23,7 +24,6 @@ from distprove.circuits.matrices import (
     SIDES,
     ConstraintBlock,
     Dictionary,
-    Rows,
     Shape,
     placed_matrices,
     shape_of,
@@ -31,7 +31,7 @@ from distprove.circuits.matrices import (
 )
 from distprove.circuits.program import Check, Decompose, Invert, MultiplyAdd, Step, assign
 from distprove.circuits.schedule import scheduled
-from distprove.circuits.templates import Template, TemplateInstances, single_runs
+from distprove.circuits.templates import DealtInstances, Sides, Template, TemplateInstances, single_runs
 from distprove.errors import UsageError
 from distprove.groth16.templated import TemplatedSystem
 from kernels.maths.curves import Curve
@@ -48,10 +48,14 @@ class CircuitBuilder:
         self._wires = 1  # wire 0 is the constant one
         self._names: set[str] = set()
         self._declared: dict[Kind, list[Signal]] = {"output": [], "public": [], "private": []}
-        self._constraints: list[Rows] = []
+        self._hidden: dict[str, list[NDArray[np.int64]]] = {}
+        """The private inputs inside of templates."""
+        self._constraints: list[ConstraintBlock | DealtInstances] = []
         self.constraints = 0
         """Number of the constraints so far."""
         self._steps: list[Step] = []
+        self._recording = False
+        """Whether a template is recorded."""
 
     # -- signals ----------------------------------------------------------------------------------------------------
 
@@ -64,7 +68,7 @@ class CircuitBuilder:
         return first, Linear.wires(self.field, first, lanes)
 
     def _declare(self, name: str, kind: Kind, lanes: int) -> tuple[int, Linear]:
-        if name in self._names:
+        if name in self._names or name in self._hidden:
             raise UsageError(f"the circuit already has a signal named {name!r}")
         first, wires = self.new_wires(lanes)
         self._names.add(name)
@@ -75,7 +79,13 @@ class CircuitBuilder:
         return self._declare(name, "public", lanes)[1]
 
     def private_input(self, name: str, lanes: int = 1) -> Linear:
-        return self._declare(name, "private", lanes)[1]
+        """Declare private wires that an input file sets. Inside of a template a name may occur again: then the wires
+        follow those before. Raises UsageError for a name in use."""
+        if not self._recording:
+            return self._declare(name, "private", lanes)[1]
+        first, wires = self.new_wires(lanes)
+        self._hidden.setdefault(name, []).append(np.arange(first, first + lanes))
+        return wires
 
     def output(self, name: str, value: Linear) -> Linear:
         """Declare a public output, constrained to equal `value`. Raises UsageError for a name in use."""
@@ -137,9 +147,8 @@ class CircuitBuilder:
         if not 1 <= count < self.field.bits:
             raise UsageError(f"a decomposition has 1 to {self.field.bits - 1} bits, not {count}")
         first, wires = self.new_wires(value.lanes * count)
-        self.add_step(Decompose(first, count, value))
-        lanes = value.lanes
-        bits = [wires[k * lanes : (k + 1) * lanes] for k in range(count)]
+        self.add_step(Decompose(first, count, value, 0, count))
+        bits = [wires[k::count] for k in range(count)]
         self.constrain(wires, wires, wires)
         self.assert_equal(weighted_sum([1 << k for k in range(count)], bits), value, f"value fits {count} bits")
         return bits
@@ -163,17 +172,27 @@ class CircuitBuilder:
     ) -> Template:
         """Record `gadget` as a template of `inputs` formal inputs of one lane each. What it returns are the outputs.
 
-        Raises UsageError for a gadget that declares signals, has no constraints or returns values of several lanes.
+        Private inputs that the gadget declares are the circuit's, each instance with its own; those of one name follow
+        each other in the order of their wires. Raises UsageError for a gadget that declares public signals, has no
+        constraints or returns values of several lanes.
         """
         b = cls(curve)
+        b._recording = True
         formal = [b.new_wires(1)[1] for _ in range(inputs)]
         outputs = tuple(gadget(b, formal))
-        if b._names or not b._constraints or any(output.lanes != 1 for output in outputs):
-            raise UsageError("a template has constraints, no declared signals, and outputs of one lane")
-        values = Dictionary()
-        a_rows, b_rows, c_rows = (template_rows(b._constraints, side, values) for side in SIDES)
+        public = b._declared["output"] or b._declared["public"]
+        if public or not b._constraints or any(output.lanes != 1 for output in outputs):
+            raise UsageError("a template has constraints, no public signals, and outputs of one lane")
+        values, parts = Dictionary(), list[Sides | DealtInstances]()
+        for _, group in groupby(b._constraints, type):
+            some = list(group)
+            parts += [part for part in some if isinstance(part, DealtInstances)]
+            if blocks := [part for part in some if isinstance(part, ConstraintBlock)]:
+                a_rows, b_rows, c_rows = (template_rows(blocks, side, values) for side in SIDES)
+                parts.append((a_rows, b_rows, c_rows))
+        private = {signal.name: signal.wires for signal in b.signals("private")}
         return Template(
-            curve.fr, inputs, b._wires, outputs, (a_rows, b_rows, c_rows), tuple(values.index), tuple(b._steps)
+            curve.fr, inputs, b._wires, outputs, tuple(parts), tuple(values.index), tuple(b._steps), private
         )
 
     def place(self, template: Template, inputs: Sequence[Linear]) -> list[Linear]:
@@ -181,15 +200,35 @@ class CircuitBuilder:
 
         Every input is a wire a lane, or one wire for all. Raises UsageError for an input that is a combination.
         """
-        if len(inputs) != template.inputs:
-            raise UsageError(f"the template takes {template.inputs} inputs, not {len(inputs)}")
-        lanes = common_lanes(*inputs)
-        placed = TemplateInstances(template, single_runs(inputs), self._wires, lanes)
-        self._wires += lanes * template.own
-        self._constraints.append(placed)
-        self.constraints += lanes * template.rows
-        self.add_step(placed)
-        return placed.outputs()
+        return self.place_in_turn(template, [inputs])[0]
+
+    def place_in_turn(self, template: Template, groups: Sequence[Sequence[Linear]]) -> list[list[Linear]]:
+        """Place instances whose inputs are `groups` in turn: the first lane of each group, then the second of each, as
+        cards are dealt. The last groups may have a lane less. Returns the outputs of each group, as `place` does.
+        """
+        for inputs in groups:
+            if len(inputs) != template.inputs:
+                raise UsageError(f"the template takes {template.inputs} inputs, not {len(inputs)}")
+        lanes = [common_lanes(*inputs) for inputs in groups]
+        if lanes != [len(range(k, sum(lanes), len(groups))) for k in range(len(groups))]:
+            raise UsageError(f"groups of {lanes} lanes cannot be dealt in turn")
+        step = template.own * len(groups)
+        dealt = DealtInstances(
+            tuple(
+                TemplateInstances(template, single_runs(inputs), self._wires + k * template.own, step, count)
+                for k, (inputs, count) in enumerate(zip(groups, lanes, strict=True))
+            )
+        )
+        self._wires += sum(lanes) * template.own
+        for placed in dealt.groups:
+            for name, wires in template.private.items():
+                if name in self._names:
+                    raise UsageError(f"the circuit already has a signal named {name!r}")
+                self._hidden.setdefault(name, []).append(placed.frame.every(wires))
+            self.add_step(placed)
+        self._constraints.append(dealt)
+        self.constraints += sum(lanes) * template.rows
+        return [placed.outputs() for placed in dealt.groups]
 
     # -- result -----------------------------------------------------------------------------------------------------
 
@@ -205,13 +244,15 @@ class CircuitBuilder:
         if order is not None:
             position = np.empty(self._wires, dtype=np.uint32)
             position[order] = np.arange(self._wires, dtype=np.uint32)
-        outputs, public, private = (sum(s.lanes for s in signals) for signals in self._declared.values())
+        kinds: tuple[Kind, ...] = ("output", "public", "private")
+        outputs, public, private = (sum(s.lanes for s in self.signals(kind)) for kind in kinds)
         a, b, c = placed_matrices(self.field, self._constraints, self._wires, position)
         return TemplatedSystem(self.curve, self._wires, outputs, public, private, a=a, b=b, c=c)
 
     def witness_program(self) -> WitnessProgram:
         """What computes the circuit's witnesses, without its matrices."""
-        outputs, public, private = map(tuple, self._declared.values())
+        kinds: tuple[Kind, ...] = ("output", "public", "private")
+        outputs, public, private = (self.signals(kind) for kind in kinds)
         return WitnessProgram(
             self.curve,
             outputs,
@@ -232,8 +273,9 @@ class CircuitBuilder:
         return self._wires
 
     def signals(self, kind: Kind) -> tuple[Signal, ...]:
-        """The declared signals of a kind, in order."""
-        return tuple(self._declared[kind])
+        """The declared signals of a kind, in order, then those inside of templates."""
+        hidden = self._hidden.items() if kind == "private" else ()
+        return (*self._declared[kind], *(Signal.of(name, np.sort(np.concatenate(wires))) for name, wires in hidden))
 
     def shape(self) -> Shape:
         """The circuit's sizes, without assembling its matrices."""

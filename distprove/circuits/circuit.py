@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,24 @@ from kernels.maths.curves import Curve, Field
 
 @dataclass(frozen=True)
 class Signal:
-    """A named run of wires: `lanes` wires from number `first`, in the builder's numbering."""
+    """A named group of wires, in the builder's numbering: `lanes` wires from number `first`, or those in `places`."""
 
     name: str
     first: int
     lanes: int
+    places: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    """The wire of each value; None where they follow each other."""
+
+    @classmethod
+    def of(cls, name: str, wires: NDArray[np.int64]) -> Signal:
+        """The signal of these wires, at least one."""
+        run = bool((np.diff(wires) == 1).all())
+        return cls(name, int(wires[0]), len(wires), None if run else wires)
+
+    @property
+    def wires(self) -> NDArray[np.int64]:
+        """The wire of each value."""
+        return np.arange(self.first, self.first + self.lanes) if self.places is None else self.places
 
 
 @dataclass(frozen=True)
@@ -89,17 +102,21 @@ class WitnessProgram:
 
     def _made_on(self, backend: Backend, encoded: Sequence[NDArray[np.uint64]]) -> Array:
         """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
-        field = self.curve.fr
-        wires = self.schedule.on(backend, field, len(encoded))
+        fr = self.curve.fr
+        wires = self.schedule.on(backend, fr, len(encoded))
         first = 0
         for signal in self.inputs:
             given = [one[first : first + signal.lanes] for one in encoded]
-            by_lane = np.stack(given, axis=1).reshape(-1, field.limbs)
-            wires.store(signal.first, backend.vectors.to_montgomery(field, backend.to_device(by_lane)))
+            by_lane = np.stack(given, axis=1).reshape(-1, fr.limbs)
+            values = backend.vectors.to_montgomery(fr, backend.to_device(by_lane))
+            if signal.places is None:
+                wires.store(signal.first, values)
+            else:
+                wires.values[backend.to_device(signal.places)] = values.reshape(signal.lanes, -1, fr.limbs)
             first += signal.lanes
         values = self.schedule.run(wires)
-        flat = values.reshape(-1, field.limbs)
-        standard = backend.vectors.from_montgomery(field, flat, out=flat).reshape(values.shape)
+        flat = values.reshape(-1, fr.limbs)
+        standard = backend.vectors.from_montgomery(fr, flat, out=flat).reshape(values.shape)
         return standard if self.order is None else standard[backend.to_device(self.order)]
 
 

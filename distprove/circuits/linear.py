@@ -105,6 +105,17 @@ def common_lanes(*values: Linear) -> int:
     return lanes.pop() if lanes else 1
 
 
+def lanes_of(wires: Sequence[Linear]) -> Linear:
+    """The value whose lanes are these single wires. Raises ValueError unless they lie at equal distances."""
+    firsts = [first for wire in wires for first, _ in wire.terms]
+    stride = firsts[1] - firsts[0] if len(firsts) > 1 else 0
+    if any(list(wire.terms.values()) != [1] or wire.lanes != 1 for wire in wires) or firsts != [
+        firsts[0] + k * stride for k in range(len(wires))
+    ]:
+        raise ValueError("not single wires at equal distances")
+    return Linear(wires[0].field, len(wires), {(firsts[0], stride): 1})
+
+
 def weighted_sum(weights: Sequence[int], values: Sequence[Linear]) -> Linear:
     """The sum of weight * value over at least one value."""
     terms = (

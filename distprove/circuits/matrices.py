@@ -31,8 +31,9 @@ class Dictionary:
 class Rows(Protocol):
     """A part of a constraint system."""
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
-        """The rows of one matrix. Their values are numbered by `values`."""
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> Sequence[TemplatedRows]:
+        """The rows of one matrix, from a row 0 and an entry 0 of the part's own. Their values are numbered by
+        `values`."""
 
 
 Templates = dict[int, RowTemplate]
@@ -51,28 +52,36 @@ class ConstraintBlock:
     def side(self, side: int) -> Linear:
         return (self.a, self.b, self.c)[side]
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> Sequence[TemplatedRows]:
         terms = self.side(side).terms
         index = np.array([values[c] for c in terms.values()], dtype=np.uint32)
         template = RowTemplate(
             np.array([0, len(terms)], dtype=np.uint32), np.arange(len(terms), dtype=np.uint32), index
         )
-        return TemplatedRows(template, np.array(list(terms), dtype=np.int64).reshape(-1, 2), 0, 0, self.rows)
+        runs = np.array(list(terms), dtype=np.int64).reshape(-1, 2)
+        return [TemplatedRows.stacked(template, runs, lanes=self.rows)]
 
 
 def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[TemplatedRows, ...]:
     """The rows of all parts in order. Successive blocks of one row, of which a template has thousands, are one part."""
     found: list[TemplatedRows] = []
+    row = entry = 0
     made: Templates = {}
     ends: list[int] = [0]
     columns: list[int] = []
     index: list[int] = []
     numbers = values.index
 
+    def add(placed: Sequence[TemplatedRows]) -> None:
+        nonlocal row, entry
+        found.extend([part.below(row, entry) for part in placed])
+        row += sum(part.rows for part in placed)
+        entry += sum(part.nnz for part in placed)
+
     def flush() -> None:
         if len(ends) > 1:
             template = RowTemplate(*(np.array(collected, dtype=np.uint32) for collected in (ends, columns, index)))
-            found.append(TemplatedRows(template, np.empty((0, 2), dtype=np.int64), 0, 0, 1))
+            add([TemplatedRows.stacked(template, np.empty((0, 2), dtype=np.int64))])
             del ends[1:], columns[:], index[:]
 
     for part in parts:
@@ -83,12 +92,12 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[Templa
             ends.append(len(columns))
         else:
             flush()
-            found.append(part.placed_rows(side, values, made))
+            add(part.placed_rows(side, values, made))
     flush()
     return tuple(found)
 
 
-def template_rows(parts: Sequence[Rows], side: int, values: Dictionary) -> RowTemplate:
+def template_rows(parts: Sequence[ConstraintBlock], side: int, values: Dictionary) -> RowTemplate:
     """The rows of all parts in order as those of one template."""
     placed = gather(parts, side, values)
     lengths = np.concatenate([np.tile(np.diff(part.template.row_ptr), part.lanes) for part in placed])
@@ -157,7 +166,7 @@ def _occurring(parts: Sequence[TemplatedRows], wires: int) -> NDArray[np.bool_]:
         own = columns[columns >= len(runs)] - len(runs)
         if part.lanes == 1:
             marked[part.first + own] = True
-        else:  # the own wires of an instance follow those of the one before
-            instances = marked[part.first : part.first + part.lanes * part.step].reshape(part.lanes, part.step)
-            instances[:, own] = True
+        elif own.size:
+            firsts = part.first + part.step * np.arange(part.lanes, dtype=np.int64)
+            marked[firsts[:, None] + own] = True
     return marked

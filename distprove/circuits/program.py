@@ -7,17 +7,18 @@ all lanes of all witnesses of the batch at once, so its cost in Python depends o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distprove.circuits.frame import Frame, runs_array
 from distprove.circuits.linear import Linear, Run, Span
-from distprove.errors import UnsatisfiedWitness
+from distprove.errors import UnsatisfiedWitness, UsageError
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.interface.synthesis import Instances, Products, Program
+from kernels.interface.synthesis import Bits, Instances, Products, Program
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -28,12 +29,10 @@ _TERMS_AT_ONCE = 1 << 18
 class Wires:
     """The secret values of all wires of a batch of witnesses while they are computed."""
 
-    def __init__(self, backend: Backend, field: Field, wires: int, batch: int, witnesses: int | None = None) -> None:
-        """`witnesses` is the number of witnesses when the batch is that of many instances of a template in each."""
+    def __init__(self, backend: Backend, field: Field, wires: int, batch: int) -> None:
         self.backend = backend
         self.field = field
         self.batch = batch
-        self.witnesses = witnesses or batch
         self.values = backend.zeros((wires, batch, field.limbs))
         self.one = backend.to_device(field_from_ints(field, [1]))
         self.values[0] = self.one
@@ -81,10 +80,11 @@ class Wires:
             count = half + count % 2
         return terms[0]
 
-    def store(self, first: int, values: Array) -> None:
-        """Set the wires from number `first` on to `values`, (lanes * batch, limbs)."""
+    def store(self, first: int, values: Array, stride: int = 1) -> None:
+        """Set the wires from number `first` on, each `stride` behind the one before, to `values`, (lanes * batch,
+        limbs)."""
         lanes = values.shape[0] // self.batch
-        self.values[first : first + lanes] = values.reshape(lanes, self.batch, self.field.limbs)
+        self.run_of(first, stride, lanes)[...] = values.reshape(lanes, self.batch, self.field.limbs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,36 +95,59 @@ class TemplatedProgram:
     runs: NDArray[np.int64]
     """As in `Instances`, (inputs, 2)."""
     first: int
+    step: int
     lanes: int
 
 
-class ProductPrograms:
-    """Programs that make one product each, made once for all steps with the same coefficients."""
+_Combinations = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64]]
+"""The arrays row_ptr, columns, value_index and values of a program."""
+_Rows = tuple[tuple[tuple[int, int], ...], ...]
+"""Combinations of a program's inputs: the number and the coefficient of each."""
+
+
+class StepPrograms:
+    """Programs that make one product or the bits of one value, made once for all steps with the same coefficients."""
 
     def __init__(self, field: Field) -> None:
         self._field = field
-        self._made: dict[tuple[tuple[tuple[int, int], ...], ...], Products] = {}
+        self._products: dict[_Rows, Products] = {}
+        self._bits: dict[tuple[_Rows, int, int], Bits] = {}
 
-    def placed(self, first: int, lanes: int, a: Linear, b: Linear, c: Linear) -> TemplatedProgram:
-        """The wires first + i = a * b + c, for each lane i."""
-        inputs: dict[Run, int] = {}
-        rows = tuple(
-            tuple((1 + inputs.setdefault(run, len(inputs)), c) for run, c in linear.terms.items())
-            for linear in (a, b, c)
-        )
-        if rows not in self._made:
-            self._made[rows] = products(self._field, len(inputs), rows)
-        runs = np.array(list(inputs), dtype=np.int64).reshape(-1, 2)
-        return TemplatedProgram(self._made[rows], runs, first, lanes)
+    def product(self, first: int, step: int, lanes: int, a: Linear, b: Linear, c: Linear) -> TemplatedProgram:
+        """The wires first + i * step = a * b + c, for each lane i."""
+        rows, runs = _rows_of(a, b, c)
+        if rows not in self._products:
+            self._products[rows] = products(self._field, len(runs), rows)
+        return TemplatedProgram(self._products[rows], runs, first, step, lanes)
+
+    def bits(self, first: int, step: int, value: Linear, shift: int, count: int) -> TemplatedProgram:
+        """Bit shift + k of lane i of a value at the wire first + i * step + k, for each k below `count`."""
+        rows, runs = _rows_of(value)
+        key = (rows, shift, count)
+        if key not in self._bits:
+            self._bits[key] = Bits(self._field, len(runs), *_combinations(self._field, rows), shift, count)
+        return TemplatedProgram(self._bits[key], runs, first, step, value.lanes)
+
+
+def _rows_of(*values: Linear) -> tuple[_Rows, NDArray[np.int64]]:
+    """Combinations over the runs that occur in them, numbered from 1, and these runs."""
+    inputs: dict[Run, int] = {}
+    rows = tuple(
+        tuple((1 + inputs.setdefault(run, len(inputs)), c) for run, c in value.terms.items()) for value in values
+    )
+    return rows, runs_array(list(inputs))
 
 
 def products(field: Field, inputs: int, rows: Sequence[Sequence[tuple[int, int]]]) -> Products:
     """The program of products a * b + c whose a, b and c, one after the other, are `rows` of (wire, coefficient)."""
+    return Products(field, inputs, *_combinations(field, rows))
+
+
+def _combinations(field: Field, rows: Sequence[Sequence[tuple[int, int]]]) -> _Combinations:
+    """The arrays of a program whose combinations are `rows`."""
     values = {1: 0, field.modulus - 1: 1}  # as `Products` wants them to begin
     index = [values.setdefault(c, len(values)) for row in rows for _, c in row]
-    return Products(
-        field,
-        inputs,
+    return (
         np.cumsum([0, *map(len, rows)], dtype=np.uint32),
         np.array([wire for row in rows for wire, _ in row], dtype=np.uint32),
         np.array(index, dtype=np.uint32),
@@ -134,16 +157,28 @@ def products(field: Field, inputs: int, rows: Sequence[Sequence[tuple[int, int]]
 
 def instances_of(placed: Sequence[TemplatedProgram]) -> Instances:
     """Where the instances of these placements lie."""
-    first = np.array([one.first for one in placed], dtype=np.int64)
-    return Instances(np.stack([one.runs for one in placed]), first, placed[0].lanes)
+    own_runs = np.array([(one.first, one.step) for one in placed], dtype=np.int64)
+    return Instances(np.stack([one.runs for one in placed]), own_runs, placed[0].lanes)
 
 
 class Step(ABC):
-    """One vectorised step of a witness program: as `placed`, or else by `run`."""
+    """One vectorised step of a witness program: as `placed`, as the steps `inside`, or else by `run`."""
 
-    def placed(self, programs: ProductPrograms) -> TemplatedProgram | None:
+    depth = 1
+    """How many operations wait for each other in a row."""
+
+    def placed(self, programs: StepPrograms) -> TemplatedProgram | None:
         """The step as a program of the backend; None where it is none."""
         return None
+
+    def inside(self) -> Iterator[tuple[int, Step]]:
+        """The steps that this one consists of, and how many others of them each waits for; none for a single one."""
+        return iter(())
+
+    def within(self, frame: Frame) -> Iterator[Step]:
+        """This step of a template in all instances of the template. Raises UsageError for a step that has no place
+        there."""
+        raise UsageError(f"a template has no step of the kind {type(self).__name__}")
 
     def run(self, wires: Wires) -> None:
         """Set the step's wires by operations on vectors."""
@@ -160,22 +195,28 @@ class Step(ABC):
 
 @dataclass(frozen=True)
 class MultiplyAdd(Step):
-    """The step wire = a * b + c."""
+    """The step wire = a * b + c, whose wires lie `stride` apart."""
 
     first: int
     lanes: int
     a: Linear
     b: Linear
     c: Linear
+    stride: int = 1
 
-    def placed(self, programs: ProductPrograms) -> TemplatedProgram:
-        return programs.placed(self.first, self.lanes, self.a, self.b, self.c)
+    def placed(self, programs: StepPrograms) -> TemplatedProgram:
+        return programs.product(self.first, self.stride, self.lanes, self.a, self.b, self.c)
+
+    def within(self, frame: Frame) -> Iterator[Step]:
+        for lane in range(self.lanes):
+            a, b, c = (frame.linear(value, lane) for value in (self.a, self.b, self.c))
+            yield MultiplyAdd(frame.own(self.first + lane * self.stride), frame.lanes, a, b, c, frame.step)
 
     def reads(self) -> list[Span]:
         return [span for value in (self.a, self.b, self.c) for span in value.spans(self.lanes)]
 
     def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.lanes)]
+        return [(self.first, (self.lanes - 1) * self.stride + 1)]
 
 
 def assign(first: int, value: Linear) -> MultiplyAdd:
@@ -186,39 +227,52 @@ def assign(first: int, value: Linear) -> MultiplyAdd:
 
 @dataclass(frozen=True)
 class Invert(Step):
-    """The step wire = 1 / value, with zero for the inverse of zero."""
+    """The step wire = 1 / value, with zero for the inverse of zero. Its wires lie `stride` apart."""
 
     first: int
     value: Linear
+    stride: int = 1
 
     def run(self, wires: Wires) -> None:
-        wires.store(self.first, wires.backend.vectors.batch_inverse(wires.field, wires.evaluate(self.value)))
+        inverse = wires.backend.vectors.batch_inverse(wires.field, wires.evaluate(self.value))
+        wires.store(self.first, inverse, self.stride)
+
+    def within(self, frame: Frame) -> Iterator[Step]:
+        for lane in range(self.value.lanes):
+            first = frame.own(self.first + lane * self.stride)
+            yield Invert(first, frame.linear(self.value, lane), frame.step)
 
     def reads(self) -> list[Span]:
         return self.value.spans(self.value.lanes)
 
     def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.value.lanes)]
+        return [(self.first, (self.value.lanes - 1) * self.stride + 1)]
 
 
 @dataclass(frozen=True)
 class Decompose(Step):
-    """The step that writes the `count` low bits of value: bit k of lane i goes to wire first + k * lanes + i."""
+    """The step that writes `count` bits of a value, from bit `shift` on: bit shift + k of lane i goes to wire
+    first + i * step + k."""
 
     first: int
-    count: int
+    step: int
     value: Linear
+    shift: int
+    count: int
 
-    def run(self, wires: Wires) -> None:
-        value = wires.evaluate(self.value)
-        bits = wires.values[self.first : self.first + self.count * self.value.lanes]
-        wires.backend.vectors.bits(wires.field, value, self.count, out=bits.reshape(self.count, *value.shape))
+    def placed(self, programs: StepPrograms) -> TemplatedProgram:
+        return programs.bits(self.first, self.step, self.value, self.shift, self.count)
+
+    def within(self, frame: Frame) -> Iterator[Step]:
+        for lane in range(self.value.lanes):
+            first = frame.own(self.first + lane * self.step)
+            yield Decompose(first, frame.step, frame.linear(self.value, lane), self.shift, self.count)
 
     def reads(self) -> list[Span]:
         return self.value.spans(self.value.lanes)
 
     def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.count * self.value.lanes)]
+        return [(self.first, (self.value.lanes - 1) * self.step + self.count)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +284,8 @@ class RunProgram(Step):
     def run(self, wires: Wires) -> None:
         inputs = self.program.inputs
         runs = np.stack([np.arange(1, inputs + 1), np.zeros(inputs, dtype=np.int64)], axis=1)
-        where = Instances(runs[None].astype(np.int64), np.array([1 + inputs], dtype=np.int64), 1)
+        own = np.array([[1 + inputs, self.program.own]], dtype=np.int64)
+        where = Instances(runs[None].astype(np.int64), own, 1)
         wires.backend.synthesis.run(self.program, wires.values, where)
 
     def reads(self) -> list[Span]:
@@ -272,15 +327,17 @@ class Check(Step):
         wrong = wires.backend.to_host(product) != wires.backend.to_host(expected)
         index = int(np.flatnonzero(wrong.any(axis=1))[0])
         where = f", lane {index // wires.batch}" if self.lanes > 1 else ""
-        item = index % wires.batch % wires.witnesses
-        which = f" (input {item} of {wires.witnesses})" if wires.witnesses > 1 else ""
-        if wires.batch > wires.witnesses:
-            which = f", instance {index % wires.batch // wires.witnesses}{which}"
+        which = f" (input {index % wires.batch} of {wires.batch})" if wires.batch > 1 else ""
         raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {self.label}{where}{which}")
 
-    def residuals(self, first: int, programs: ProductPrograms) -> TemplatedProgram:
+    def within(self, frame: Frame) -> Iterator[Step]:
+        for lane in range(self.lanes):
+            a, b, c = (frame.linear(value, lane) for value in (self.a, self.b, self.c))
+            yield Check(a, b, c, frame.lanes, self.label)
+
+    def residuals(self, first: int, programs: StepPrograms) -> TemplatedProgram:
         """The values a * b - c, written from wire `first` on: all zero where the step would raise nothing."""
-        return programs.placed(first, self.lanes, self.a, self.b, -self.c)
+        return programs.product(first, 1, self.lanes, self.a, self.b, -self.c)
 
     def reads(self) -> list[Span]:
         return [span for value in (self.a, self.b, self.c) for span in value.spans(self.lanes)]

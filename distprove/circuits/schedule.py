@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distprove.circuits.program import Check, Computed, ProductPrograms, Step, TemplatedProgram, Wires, instances_of
+from distprove.circuits.program import Check, Computed, Step, StepPrograms, TemplatedProgram, Wires, instances_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.synthesis import Program
@@ -28,9 +28,9 @@ class Schedule:
     residuals: int
     """Number of these values."""
 
-    def on(self, backend: Backend, field: Field, batch: int, witnesses: int | None = None) -> Wires:
+    def on(self, backend: Backend, field: Field, batch: int) -> Wires:
         """Wires for `run`, with the constant one set."""
-        return Wires(backend, field, self.wires + self.residuals, batch, witnesses)
+        return Wires(backend, field, self.wires + self.residuals, batch)
 
     def run(self, wires: Wires) -> Array:
         """Compute all wires from the inputs, (wires, batch, limbs). Raises UnsatisfiedWitness."""
@@ -45,33 +45,51 @@ class Schedule:
 
 def scheduled(steps: Sequence[Step], field: Field, wires: int) -> Schedule:
     """The steps by how many others they wait for in a row, with those of one program at once where they can be."""
-    levels = _levels(steps)
-    programs = ProductPrograms(field)
-    alone: dict[int, list[Step]] = {}
-    groups: dict[int, dict[tuple[Program, int], list[TemplatedProgram]]] = {}
-    checks: list[Check] = []
-    residuals = 0
-    for step, level in zip(steps, levels, strict=True):
+    collected = _Collected(StepPrograms(field), wires)
+    for step, level in zip(steps, levels_of(steps), strict=True):
+        collected.add(step, level)
+    return collected.schedule()
+
+
+class _Collected:
+    """Steps by their levels."""
+
+    def __init__(self, programs: StepPrograms, wires: int) -> None:
+        self._programs, self._wires = programs, wires
+        self._alone: dict[int, list[Step]] = {}
+        self._groups: dict[int, dict[tuple[Program, int], list[TemplatedProgram]]] = {}
+        self._checks: list[Check] = []
+        self._residuals = 0
+
+    def add(self, step: Step, level: int) -> None:
         if isinstance(step, Check):
-            placed: TemplatedProgram | None = step.residuals(wires + residuals, programs)
-            residuals += step.lanes
-            checks.append(step)
+            placed: TemplatedProgram | None = step.residuals(self._wires + self._residuals, self._programs)
+            self._residuals += step.lanes
+            self._checks.append(step)
         else:
-            placed = step.placed(programs)
-        if placed is None:
-            alone.setdefault(level, []).append(step)
-        else:
-            groups.setdefault(level, {}).setdefault((placed.program, placed.lanes), []).append(placed)
-    ordered: list[Step | Computed] = []
-    for level in range(max(levels, default=-1) + 1):
-        ordered += alone.get(level, [])
-        for (program, _), group in groups.get(level, {}).items():
-            ordered.append(Computed(program, instances_of(group)))
-    return Schedule(tuple(ordered), tuple(checks), wires, residuals)
+            placed = step.placed(self._programs)
+        if placed is not None:
+            group = self._groups.setdefault(level, {})
+            group.setdefault((placed.program, placed.lanes), []).append(placed)
+            return
+        parts = False
+        for later, part in step.inside():
+            self.add(part, level + later)
+            parts = True
+        if not parts:
+            self._alone.setdefault(level, []).append(step)
+
+    def schedule(self) -> Schedule:
+        ordered: list[Step | Computed] = []
+        for level in sorted(self._alone.keys() | self._groups.keys()):
+            ordered += self._alone.get(level, [])
+            for (program, _), group in self._groups.get(level, {}).items():
+                ordered.append(Computed(program, instances_of(group)))
+        return Schedule(tuple(ordered), tuple(self._checks), self._wires, self._residuals)
 
 
-def _levels(steps: Sequence[Step]) -> list[int]:
-    """How many steps each one waits for in a row. Wires that no step sets are inputs, there from the start."""
+def levels_of(steps: Sequence[Step]) -> list[int]:
+    """How many operations each step waits for in a row. Wires that no step sets are inputs, there from the start."""
     made = sorted((first, number) for number, step in enumerate(steps) for first, _ in step.sets())
     firsts = [first for first, _ in made]
     levels: list[int] = []
@@ -83,6 +101,6 @@ def _levels(steps: Sequence[Step]) -> list[int]:
                 if maker < number and any(
                     first <= high and low < first + count for first, count in steps[maker].sets()
                 ):
-                    level = max(level, levels[maker] + 1)
+                    level = max(level, levels[maker] + steps[maker].depth)
         levels.append(level)
     return levels

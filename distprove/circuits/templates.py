@@ -6,37 +6,34 @@ assembled, all instances of a placement at once; its witness program runs over a
 
     wires of a template      the constant one, its inputs, its own wires
     wires of a placement     the own wires of the first instance, then those of the second, ...
+    rows of a placement      likewise
 
-A template may hold placements of other templates.
+A template may hold placements of other templates. Each of them becomes one placement in the circuit, with the instances
+of the outer template as lanes, whose wires and rows are as far apart as the outer template's. So a circuit that repeats
+a large part keeps the order of that part, one repetition after the other, and yet computes all of them at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from distprove.circuits.linear import Linear, Run, Span
+from distprove.circuits.frame import Frame, runs_array
+from distprove.circuits.linear import Linear, Span
 from distprove.circuits.matrices import Dictionary, Templates
-from distprove.circuits.program import (
-    MultiplyAdd,
-    ProductPrograms,
-    RunProgram,
-    Step,
-    TemplatedProgram,
-    Wires,
-    products,
-)
-from distprove.circuits.schedule import Schedule, scheduled
+from distprove.circuits.program import MultiplyAdd, RunProgram, Step, StepPrograms, TemplatedProgram, products
+from distprove.circuits.schedule import levels_of
 from distprove.errors import UsageError
 from kernels.interface.synthesis import Products, Program
 from kernels.interface.templated import RowTemplate, TemplatedRows
 from kernels.maths.curves import Field
 
-WIRES_AT_ONCE = 1 << 21
-"""Maximum wires of the instances whose witnesses are computed at a time: 64 MiB of a field of 256 bits."""
+Sides = tuple[RowTemplate, RowTemplate, RowTemplate]
+"""Rows of A, B and C, over a template's wires and its `values`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +45,27 @@ class Template:
     wires: int
     """Number of all wires: the constant one, the inputs and its own."""
     outputs: tuple[Linear, ...]
-    sides: tuple[RowTemplate, RowTemplate, RowTemplate]
-    """The rows of A, B and C, over the template's wires and `values`."""
+    parts: tuple[Sides | DealtInstances, ...]
+    """Its constraints in order."""
     values: tuple[int, ...]
+    """The coefficients of its rows."""
     steps: tuple[Step, ...]
+    private: Mapping[str, NDArray[np.int64]]
+    """The own wires that are private inputs of the circuit, by the name of the signal."""
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Number of constraints that an instance adds."""
-        return self.sides[0].rows
+        return sum(part.rows if isinstance(part, DealtInstances) else part[0].rows for part in self.parts)
+
+    @cached_property
+    def nnz(self) -> tuple[int, int, int]:
+        """Number of entries that an instance adds to A, B and C."""
+        a, b, c = (
+            sum(part.nnz[side] if isinstance(part, DealtInstances) else part[side].nnz for part in self.parts)
+            for side in range(3)
+        )
+        return a, b, c
 
     @property
     def own(self) -> int:
@@ -71,9 +80,16 @@ class Template:
         return _products(self)
 
     @cached_property
-    def schedule(self) -> Schedule:
-        """The steps of a template without a program."""
-        return scheduled(self.steps, self.field, self.wires)
+    def levels(self) -> Sequence[int]:
+        """How many operations each step waits for, of a template without a program."""
+        return levels_of(self.steps)
+
+    @cached_property
+    def depth(self) -> int:
+        """How many operations of an instance wait for each other in a row."""
+        if self.program is not None:
+            return 1
+        return max((level + step.depth for step, level in zip(self.steps, self.levels, strict=True)), default=0)
 
 
 def _products(template: Template) -> Products | None:
@@ -91,83 +107,127 @@ def _products(template: Template) -> Products | None:
 
 @dataclass(frozen=True, eq=False)
 class TemplateInstances(Step):
-    """Instances of a template in a circuit: a part of its constraints and a step of its witness program."""
+    """Instances of a template in a circuit: a step of its witness program."""
 
     template: Template
-    runs: tuple[Run, ...]
-    """The circuit's wires that are each input of the instances."""
+    runs: NDArray[np.int64]
+    """The circuit's wires that are each input of the instances, (inputs, 2)."""
     first: int
     """The circuit's wire that is the first own wire of the first instance."""
+    step: int
+    """How far the own wires of the next instance are from those of the one before."""
     lanes: int
     """Number of instances."""
 
-    # -- constraints ------------------------------------------------------------------------------------------------
+    @cached_property
+    def frame(self) -> Frame:
+        """Where the instances' wires lie."""
+        return Frame.of(self.runs, self.first, self.step, self.lanes)
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
-        template = self.template
-        if id(template) not in made:
-            rows = template.sides[side]
-            translated = np.array([values[value] for value in template.values], dtype=np.uint32)
-            made[id(template)] = replace(rows, value_index=translated[rows.value_index])
-        runs = np.array([(0, 0), *self.runs], dtype=np.int64)
-        return TemplatedRows(made[id(template)], runs, self.first, template.own, self.lanes)
+    def within(self, frame: Frame) -> Iterator[TemplateInstances]:
+        return (self.instance(lane, frame) for lane in range(self.lanes))
 
-    def _run(self, wire: int) -> Run:
-        """The circuit's wires that are the template's wire `wire` in the instances."""
-        if wire == 0:
-            return (0, 0)
-        if wire <= self.template.inputs:
-            return self.runs[wire - 1]
-        return (self.first + wire - 1 - self.template.inputs, self.template.own if self.lanes > 1 else 0)
+    def instance(self, lane: int, frame: Frame) -> TemplateInstances:
+        """One instance of a template that this is a part of, in all instances of that template."""
+        runs = frame.runs(self.runs[:, 0] + lane * self.runs[:, 1])
+        return TemplateInstances(self.template, runs, frame.own(self.first + lane * self.step), frame.step, frame.lanes)
 
     def outputs(self) -> list[Linear]:
         """The template's outputs, with a lane for each instance."""
-        return [
-            Linear.total(output.field, self.lanes, ((self._run(wire), c) for (wire, _), c in output.terms.items()))
-            for output in self.template.outputs
-        ]
+        return [self.frame.linear(output) for output in self.template.outputs]
+
+    # -- constraints ------------------------------------------------------------------------------------------------
+
+    def rows(
+        self, side: int, values: Dictionary, made: Templates, rows: tuple[int, int], entries: tuple[int, int]
+    ) -> Iterator[TemplatedRows]:
+        """The rows of one matrix. `rows` are the first row of the first instance and the step to the next one's, and
+        `entries` likewise."""
+        (row, row_step), (entry, entry_step), frame = rows, entries, self.frame
+        for part in self.template.parts:
+            if isinstance(part, DealtInstances):
+                inner = part.template
+                for placed in part.within(frame):
+                    yield from placed.rows(side, values, made, (row, row_step), (entry, entry_step))
+                    row, entry = row + inner.rows, entry + inner.nnz[side]
+                continue
+            key = id(part)
+            if key not in made:
+                translated = np.array([values[value] for value in self.template.values], dtype=np.uint32)
+                made[key] = replace(part[side], value_index=translated[part[side].value_index])
+            own = made[key]
+            yield TemplatedRows(
+                own, frame.given, frame.first, frame.step, frame.lanes, row, row_step, entry, entry_step
+            )
+            row, entry = row + own.rows, entry + own.nnz
 
     # -- witness ----------------------------------------------------------------------------------------------------
 
-    def run(self, wires: Wires) -> None:
-        """Run the template's own steps, for one that is more than a program."""
-        at_once = max(1, WIRES_AT_ONCE // (self.template.wires * wires.batch))
-        for start in range(0, self.lanes, at_once):
-            self._run_lanes(wires, start, min(at_once, self.lanes - start))
+    @property
+    def depth(self) -> int:  # type: ignore[override]
+        return self.template.depth
 
-    def placed(self, programs: ProductPrograms) -> TemplatedProgram | None:
+    def placed(self, programs: StepPrograms) -> TemplatedProgram | None:
         program = self.template.program
         if program is None:
             return None
-        return TemplatedProgram(program, np.array(self.runs, dtype=np.int64), self.first, self.lanes)
+        return TemplatedProgram(program, self.runs, self.first, self.step, self.lanes)
+
+    def inside(self) -> Iterator[tuple[int, Step]]:
+        for step, level in zip(self.template.steps, self.template.levels, strict=True):
+            for placed in step.within(self.frame):
+                yield level, placed
 
     def reads(self) -> list[Span]:
-        ends = [(first, first + (self.lanes - 1) * stride) for first, stride in self.runs]
-        return [(min(pair), max(pair)) for pair in ends]
+        ends = np.stack([self.runs[:, 0], self.runs[:, 0] + (self.lanes - 1) * self.runs[:, 1]])
+        return list(zip(ends.min(axis=0).tolist(), ends.max(axis=0).tolist(), strict=True))
 
     def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.lanes * self.template.own)]
-
-    def _run_lanes(self, wires: Wires, start: int, lanes: int) -> None:
-        """Compute the own wires of `lanes` instances from instance `start`. The instances take the place of witnesses
-        in the template's program, which works on a batch of them."""
-        template, limbs = self.template, wires.field.limbs
-        local = template.schedule.on(wires.backend, wires.field, lanes * wires.batch, wires.witnesses)
-        by_lane = local.values.reshape(-1, lanes, wires.batch, limbs)
-        for number, (first, stride) in enumerate(self.runs):
-            by_lane[1 + number] = wires.run_of(first + start * stride, stride, lanes)
-        template.schedule.run(local)
-        begin = self.first + start * template.own
-        own = wires.values[begin : begin + lanes * template.own]
-        made = by_lane[1 + template.inputs : template.wires]
-        own.reshape(lanes, template.own, wires.batch, limbs)[...] = made.swapaxes(0, 1)
+        own = self.template.own
+        if self.step == own:
+            return [(self.first, self.lanes * own)]
+        return [(self.first + lane * self.step, own) for lane in range(self.lanes)]
 
 
-def single_runs(inputs: Sequence[Linear]) -> tuple[Run, ...]:
-    """The run of wires of each input. Raises UsageError for an input that is not one wire a lane."""
-    runs: list[Run] = []
+@dataclass(frozen=True, eq=False)
+class DealtInstances:
+    """A part of a circuit's constraints: groups of instances of a template, one of each in turn."""
+
+    groups: tuple[TemplateInstances, ...]
+
+    @property
+    def template(self) -> Template:
+        return self.groups[0].template
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(group.lanes for group in self.groups) * self.template.rows
+
+    @cached_property
+    def nnz(self) -> tuple[int, int, int]:
+        lanes, (a, b, c) = sum(group.lanes for group in self.groups), self.template.nnz
+        return lanes * a, lanes * b, lanes * c
+
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> Sequence[TemplatedRows]:
+        rows, nnz, count = self.template.rows, self.template.nnz[side], len(self.groups)
+        return [
+            part
+            for k, group in enumerate(self.groups)
+            for part in group.rows(side, values, made, (k * rows, count * rows), (k * nnz, count * nnz))
+        ]
+
+    def within(self, frame: Frame) -> Iterator[TemplateInstances]:
+        """Each instance of a template that this is a part of, in order, in all instances of that template."""
+        most = self.groups[0].lanes
+        for lane in range(most):
+            for group in self.groups:
+                if lane < group.lanes:
+                    yield group.instance(lane, frame)
+
+
+def single_runs(inputs: Sequence[Linear]) -> NDArray[np.int64]:
+    """The run of wires of each input, (len(inputs), 2). Raises UsageError for an input that is not one wire a lane."""
     for number, value in enumerate(inputs):
         if list(value.terms.values()) != [1]:
             raise UsageError(f"input {number} of a template is no wire; settle it first")
-        runs.extend(value.terms)
-    return tuple(runs)
+    return runs_array([run for value in inputs for run in value.terms])

@@ -37,7 +37,7 @@ class TemplatedQap(Program[TemplatedMatrix]):
         count = system.n_public + 1
         index = np.full(count, len(a.values), dtype=np.uint32)
         identity = RowTemplate(np.arange(count + 1, dtype=np.uint32), _named(a, count), index)
-        part = TemplatedRows(identity, np.empty((0, 2), dtype=np.int64), 0, 0, 1)
+        part = TemplatedRows.stacked(identity, np.empty((0, 2), dtype=np.int64)).below(a.filled, a.nnz)
         one = field_from_ints(system.curve.fr, [1])
         a = replace(a, parts=(*a.parts, part), values=np.concatenate([a.values, one]))
         return cls(system.curve, system.n_vars, system.n_public, log_domain, a, b, c)

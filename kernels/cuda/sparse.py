@@ -106,27 +106,29 @@ class CudaSparse(Sparse[CudaMatrix]):
         device.clear(row_ptr[:1])
         loaded: dict[int, tuple[Array, Array, Array]] = {}
 
-        def placed(part: TemplatedRows, row: int, entry: int) -> None:
-            template = part.template
+        def placed(part: TemplatedRows) -> None:
+            template, row, entry = part.template, part.row, part.entry
             if id(template) not in loaded:
                 hosts = (template.row_ptr, template.columns, number[template.value_index])
                 loaded[id(template)] = tuple(device.upload(np.ascontiguousarray(h)) for h in hosts)  # type: ignore[assignment]
             ends, local, index = loaded[id(template)]
             count, nnz = np.uint64(part.rows), np.uint32(template.nnz)
-            arguments = (ends, np.uint32(template.rows), nnz, np.uint32(entry), count, row_ptr[row + 1 :])
+            steps = np.uint64(part.row_step), np.uint64(part.entry_step)
+            arguments = (ends, np.uint32(template.rows), *steps, np.uint32(entry), count, row_ptr[row + 1 :])
             place_rows.launch_items(part.rows, arguments)
             runs = device.upload(np.ascontiguousarray(part.runs, dtype=np.int64))
-            where = (runs, np.uint32(len(part.runs)), np.int64(part.first), np.int64(part.step), np.uint64(part.nnz))
+            where = (runs, np.uint32(len(part.runs)), np.int64(part.first), np.int64(part.step))
             out = (columns[entry:], value_index[entry:])
-            place_entries.launch_items(part.nnz, (local, index, nnz, *where, position, *out))
+            sizes = np.uint64(part.entry_step), np.uint64(part.nnz)
+            place_entries.launch_items(part.nnz, (local, index, nnz, *where, *sizes, position, *out))
 
-        for part, row, entry in matrix.offsets():
-            placed(part, row, entry)
-        filled = sum(part.rows for part in matrix.parts)
-        if filled < matrix.rows:
+        for part in matrix.parts:
+            placed(part)
+        if matrix.filled < matrix.rows:
             none = np.empty(0, np.uint32)
             empty = RowTemplate(np.zeros(2, np.uint32), none, none)
-            placed(TemplatedRows(empty, np.empty((0, 2), np.int64), 0, 0, matrix.rows - filled), filled, matrix.nnz)
+            rest = TemplatedRows.stacked(empty, np.empty((0, 2), np.int64), lanes=matrix.rows - matrix.filled)
+            placed(rest.below(matrix.filled, matrix.nnz))
         dictionary = device.upload(values)
         return CudaMatrix(field, matrix.rows, matrix.cols, row_ptr, columns, value_index, dictionary, *long)
 
@@ -193,10 +195,9 @@ def long_rows(begin: HostArray, end: HostArray) -> HostArray:
 def long_rows_of_parts(matrix: TemplatedMatrix) -> HostArray:
     """The long rows of a placed matrix."""
     found = [np.empty((3, 0), dtype=np.int64)]
-    for part, row, entry in matrix.offsets():
-        template, instance = part.template, np.arange(part.lanes, dtype=np.int64)[:, None]
-        ends = template.row_ptr.astype(np.int64)
-        starts = (row + instance * template.rows, *[entry + instance * template.nnz] * 2)
-        long = zip(starts, long_rows(ends[:-1], ends[1:]), strict=True)
-        found.append(np.stack([(start + local).ravel() for start, local in long]))
+    for part in matrix.parts:
+        ends = part.template.row_ptr.astype(np.int64)
+        rows, entries = part.instances()
+        long = zip((rows, entries, entries), long_rows(ends[:-1], ends[1:]), strict=True)
+        found.append(np.stack([(start[:, None] + local).ravel() for start, local in long]))
     return np.concatenate(found, axis=1)

@@ -7,7 +7,7 @@ import numpy as np
 from kernels.cuda.device import Device, grid_for
 from kernels.cuda.field import field_source
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.synthesis import Instances, Products, Program, Synthesis
+from kernels.interface.synthesis import Bits, Instances, Products, Program, Synthesis
 
 HASH_THREADS = 256
 """Threads that write the bits of one block of SHA-256."""
@@ -26,26 +26,33 @@ class CudaSynthesis(Synthesis):
         self.group_threads = GROUP_THREADS
 
     def _load(self, program: Program) -> tuple[Array, ...]:
-        hosts = (
-            (program.row_ptr, program.columns, program.value_index, program.values, *_levels(program))
-            if isinstance(program, Products)
-            else (program.sources, program.bits)
-        )
+        hosts: tuple[HostArray, ...]
+        match program:
+            case Products():
+                hosts = (program.row_ptr, program.columns, program.value_index, program.values, *_levels(program))
+            case Bits():
+                hosts = (program.row_ptr, program.columns, program.value_index, program.values)
+            case _:
+                hosts = (program.sources, program.bits)
         return tuple(self._device.upload(np.ascontiguousarray(host)) for host in hosts)
 
     def _find(self, where: Instances) -> tuple[Array, Array]:
-        runs, first = (np.ascontiguousarray(array, dtype=np.int64) for array in (where.runs, where.first))
-        return self._device.upload(runs), self._device.upload(first)
+        runs, own_runs = (np.ascontiguousarray(array, dtype=np.int64) for array in (where.runs, where.own_runs))
+        return self._device.upload(runs), self._device.upload(own_runs)
 
     def _run(
         self, loaded: tuple[Array, ...], found: tuple[Array, Array], program: Program, wires: Array, where: Instances
     ) -> None:
         device, batch = self._device, int(wires.shape[1])
-        runs, first = found
+        runs, own_runs = found
         sizes = (program.inputs, program.own, where.lanes, batch)
-        instances = len(where.first) * where.lanes * batch
-        arguments = (wires, runs, first, *map(np.uint32, sizes), np.uint64(instances), *loaded)
+        instances = len(where.own_runs) * where.lanes * batch
+        arguments = (wires, runs, own_runs, *map(np.uint32, sizes), np.uint64(instances), *loaded)
         source = field_source("synthesis", program.field)
+        if isinstance(program, Bits):
+            arguments = (*arguments, np.uint32(program.shift))
+            device.kernel(source, "synthesis_element_bits").launch_items(instances, arguments)
+            return
         if not isinstance(program, Products):
             device.kernel(source, "synthesis_sha256").launch(instances, HASH_THREADS, arguments)
             return

@@ -16,8 +16,8 @@ DP_HD bool bit_of(const F& x, u32 k) {
 // Where instances lie in an array of wires, (wires, batch) elements. A placement has `lanes` of them. Wires of an instance
 // are numbered from 0: the constant one, its inputs, its own.
 struct Instances {
-  const i64* runs;   // (placements, inputs, 2): the wire that is an input of the first instance, and the step to the next
-  const i64* first;  // (placements,): the first own wire of the first instance
+  const i64* runs;      // (placements, inputs, 2): the wire that is an input of the first instance, and the step to the next
+  const i64* own_runs;  // (placements, 2): the first own wire of the first instance, and the step to that of the next
   u32 inputs, own, lanes, batch;
 };
 
@@ -33,7 +33,7 @@ struct Instance {
     lane = (i64)(number % all.lanes);
     const u64 placement = number / all.lanes;
     runs = all.runs + 2 * placement * all.inputs;
-    own_wires = all.first[placement] + lane * all.own;
+    own_wires = all.own_runs[2 * placement] + lane * all.own_runs[2 * placement + 1];
     inputs = all.inputs;
     batch = all.batch;
   }
@@ -77,6 +77,19 @@ DP_HD void run_products(const Products<F>& program, u32 own, F* wires, const Ins
       result = result + combination(program, a, wires, at) * combination(program, a + 1, wires, at);
     wires[at.own(i)] = result;
   }
+}
+
+// Own wire i is bit shift + i of the integer that a combination of the wires before it is.
+template <class F>
+struct BitsOf {
+  Products<F> value;  // row 0
+  u32 shift;
+};
+
+template <class F>
+DP_HD void run_bits(const BitsOf<F>& program, u32 own, F* wires, const Instance& at) {
+  const F x = combination(program.value, 0, wires, at).from_montgomery();
+  for (u32 i = 0; i < own; ++i) wires[at.own(i)] = bit_of(x, program.shift + i) ? F::one() : F::zero();
 }
 
 // A block of SHA-256 whose wires are bits: where its 768 bits of message and state come from (the number of an input, or

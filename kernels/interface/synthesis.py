@@ -2,7 +2,7 @@
 
 Wires are elements in Montgomery form, (wires, batch, limbs). A part is a program over wires of its own numbering: 0 is
 the constant one, then come its inputs, then its own wires. A placement has `lanes` instances of it, whose inputs are
-runs of the circuit's wires and whose own wires follow each other.
+runs of the circuit's wires. The own wires of an instance follow each other, and those of the next lie a step further.
 """
 
 from __future__ import annotations
@@ -47,6 +47,22 @@ class Products:
 
 
 @dataclass(frozen=True, eq=False)
+class Bits:
+    """A program whose own wires are bits of the integer that a combination of its inputs is: own wire i is bit
+    shift + i. The combination is the one row of a matrix, as in `Products`."""
+
+    field: Field
+    inputs: int
+    row_ptr: HostArray
+    """(2,) uint32."""
+    columns: HostArray
+    value_index: HostArray
+    values: HostArray
+    shift: int
+    own: int
+
+
+@dataclass(frozen=True, eq=False)
 class Sha256Block:
     """A program whose own wires are bits of the values on the way through SHA-256's compression function."""
 
@@ -64,7 +80,7 @@ class Sha256Block:
         return int(self.bits.shape[0])
 
 
-Program = Products | Sha256Block
+Program = Products | Bits | Sha256Block
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +89,8 @@ class Instances:
 
     runs: HostArray
     """The wire that is each input of the first instance, and the step to the next, (placements, inputs, 2) int64."""
-    first: HostArray
-    """The first own wire of the first instance, (placements,) int64."""
+    own_runs: HostArray
+    """The first own wire of the first instance, and the step to that of the next, (placements, 2) int64."""
     lanes: int
     """Instances of each placement."""
 
@@ -102,7 +118,7 @@ class Synthesis(ABC):
             _check(program, where, count)
             found = self._find(where)
             self._found[where] = program, count, found
-        if len(where.first) == 0 or program.own == 0:
+        if len(where.own_runs) == 0 or program.own == 0:
             return
         if program not in self._loaded:
             self._loaded[program] = self._load(program)
@@ -127,12 +143,15 @@ class Synthesis(ABC):
 
 def _check(program: Program, where: Instances, count: int) -> None:
     """Raise SizeError unless all instances lie among `count` wires."""
-    runs, first, lanes = where.runs, where.first, where.lanes
-    if runs.shape != (len(first), program.inputs, 2) or lanes < 1:
-        raise SizeError(f"{len(first)} placements of {program.inputs} inputs do not fit runs of shape {runs.shape}")
-    if len(first) == 0 or program.own == 0:
+    runs, own, lanes = where.runs, where.own_runs, where.lanes
+    if own.shape != (len(own), 2) or runs.shape != (len(own), program.inputs, 2) or lanes < 1:
+        raise SizeError(f"{len(own)} placements of {program.inputs} inputs do not fit runs of shape {runs.shape}")
+    if len(own) == 0 or program.own == 0:
         return
-    last = first + lanes * program.own - 1
+    first, step = own.T
+    last = first + (lanes - 1) * step + program.own - 1
     ends = np.concatenate([runs[..., 0].ravel(), (runs[..., 0] + (lanes - 1) * runs[..., 1]).ravel(), first, last])
     if ends.min() < 0 or ends.max() >= count or first.min() < 1:
         raise SizeError(f"instances lie beyond the {count} wires that there are")
+    if lanes > 1 and step.min() < program.own:
+        raise SizeError(f"instances of {program.own} wires lie {step.min()} apart")

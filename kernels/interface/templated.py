@@ -6,8 +6,7 @@ multiplies by, in its own memory, so that the host never holds an entry of 8 byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,8 +47,11 @@ class RowTemplate:
 
 @dataclass(frozen=True, eq=False)
 class TemplatedRows:
-    """Instances of a template, one below the other. In instance i, column c of the template is run c at
-    runs[c, 0] + i * runs[c, 1], or beyond the runs the own column first + i * step + c - len(runs)."""
+    """Instances of a template. In instance i, column c of the template is run c at runs[c, 0] + i * runs[c, 1], or
+    beyond the runs the own column first + i * step + c - len(runs).
+
+    Instance i has the matrix' rows from row + i * row_step on, and its entries from entry + i * entry_step on.
+    """
 
     template: RowTemplate
     runs: HostArray
@@ -58,6 +60,21 @@ class TemplatedRows:
     step: int
     lanes: int
     """Number of instances, at least one."""
+    row: int
+    row_step: int
+    entry: int
+    entry_step: int
+
+    @classmethod
+    def stacked(
+        cls, template: RowTemplate, runs: HostArray, first: int = 0, step: int = 0, lanes: int = 1
+    ) -> TemplatedRows:
+        """Instances one below the other, from row 0 on."""
+        return cls(template, runs, first, step, lanes, 0, template.rows, 0, template.nnz)
+
+    def below(self, row: int, entry: int) -> TemplatedRows:
+        """The same instances so many rows and entries further down."""
+        return replace(self, row=self.row + row, entry=self.entry + entry)
 
     @property
     def rows(self) -> int:
@@ -66,6 +83,11 @@ class TemplatedRows:
     @property
     def nnz(self) -> int:
         return self.lanes * self.template.nnz
+
+    def instances(self) -> tuple[HostArray, HostArray]:
+        """The first row and the first entry of each instance, (lanes,) int64."""
+        number = np.arange(self.lanes, dtype=np.int64)
+        return self.row + number * self.row_step, self.entry + number * self.entry_step
 
     def ends(self) -> tuple[int, int]:
         """The least and the greatest column that any instance names, or could."""
@@ -92,7 +114,7 @@ class TemplatedRows:
 
 @dataclass(frozen=True, eq=False)
 class TemplatedMatrix:
-    """A sparse matrix over a prime field whose rows are those of `parts`, in order, and then empty ones."""
+    """A sparse matrix over a prime field whose first rows are those of `parts`, and the others empty."""
 
     rows: int
     cols: int
@@ -106,16 +128,14 @@ class TemplatedMatrix:
     def nnz(self) -> int:
         return sum(part.nnz for part in self.parts)
 
-    def offsets(self) -> Iterator[tuple[TemplatedRows, int, int]]:
-        """Each part with its first row and its first entry."""
-        row = entry = 0
-        for part in self.parts:
-            yield part, row, entry
-            row, entry = row + part.rows, entry + part.nnz
+    @cached_property
+    def filled(self) -> int:
+        """Number of the rows of the parts."""
+        return sum(part.rows for part in self.parts)
 
     def check(self, field: Field) -> None:
         """Raise SizeError unless shapes and dtypes fit together and `field`, and all indices are in range."""
-        if self.nnz >= MAX_INDEX or self.cols >= MAX_INDEX or sum(part.rows for part in self.parts) > self.rows:
+        if self.nnz >= MAX_INDEX or self.cols >= MAX_INDEX or self.filled > self.rows:
             raise SizeError(f"{self.nnz} entries of {self.cols} columns do not fit {self.rows} rows or 32-bit indices")
         for template in {id(part.template): part.template for part in self.parts}.values():
             columns = template.last_column + 1
@@ -126,6 +146,8 @@ class TemplatedMatrix:
             low, high = part.ends()
             if part.lanes < 1 or low < 0 or high >= self.cols:
                 raise SizeError(f"an instance names a column beyond the {self.cols} there are")
+        if not _tile(self.parts):
+            raise SizeError("instances do not lie one below the other")
         if self.position is not None:
             if self.position.shape != (self.cols,) or self.position.dtype != np.uint32:
                 raise SizeError(f"positions of {self.cols} columns have shape ({self.cols},) and dtype uint32")
@@ -136,14 +158,29 @@ class TemplatedMatrix:
         """Every row with its entries, in the order of the templates."""
         row_ptr = np.zeros(self.rows + 1, dtype=np.uint32)
         columns, value_index = np.empty(self.nnz, dtype=np.uint32), np.empty(self.nnz, dtype=np.uint32)
-        row = entry = 0
-        for part, row, entry in self.offsets():
-            template, lanes = part.template, part.lanes
-            begins = entry + template.nnz * np.arange(lanes, dtype=np.int64)[:, None]
-            row_ptr[row + 1 : row + 1 + part.rows] = (begins + template.row_ptr[1:]).reshape(-1)
-            named = part.columns() if self.position is None else self.position[part.columns()]
-            columns[entry : entry + part.nnz] = named.reshape(-1)
-            value_index[entry : entry + part.nnz].reshape(lanes, -1)[...] = template.value_index
-        filled = sum(part.rows for part in self.parts)
-        row_ptr[filled + 1 :] = self.nnz
+        for part in self.parts:
+            template = part.template
+            rows, entries = part.instances()
+            row_ptr[(rows + 1)[:, None] + np.arange(template.rows)] = entries[:, None] + template.row_ptr[1:]
+            places = entries[:, None] + np.arange(template.nnz)
+            columns[places] = part.columns() if self.position is None else self.position[part.columns()]
+            value_index[places] = template.value_index
+        row_ptr[self.filled + 1 :] = self.nnz
         return CsrMatrix(self.rows, self.cols, row_ptr, columns, value_index, self.values)
+
+
+def _tile(parts: tuple[TemplatedRows, ...]) -> bool:
+    """Whether the instances of all parts lie one below the other, with their entries in the same order."""
+    if not parts:
+        return True
+    rows, entries = (np.concatenate(starts) for starts in zip(*(part.instances() for part in parts), strict=True))
+    lanes = [part.lanes for part in parts]
+    sizes = (
+        np.repeat([part.template.rows for part in parts], lanes),
+        np.repeat([p.template.nnz for p in parts], lanes),
+    )
+    order = np.lexsort((sizes[0], rows))
+    return all(
+        np.array_equal(starts[order], np.cumsum(size[order]) - size[order])
+        for starts, size in zip((rows, entries), sizes, strict=True)
+    )

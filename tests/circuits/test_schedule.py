@@ -40,7 +40,11 @@ def sets(step: Step | Computed) -> list[tuple[int, int]]:
     """The first wire of each run that a step sets, and how many."""
     if isinstance(step, Step):
         return step.sets()
-    return [(first, step.where.lanes * step.program.own) for first in step.where.first.tolist()]
+    return [
+        (first + lane * apart, step.program.own)
+        for first, apart in step.where.own_runs.tolist()
+        for lane in range(step.where.lanes)
+    ]
 
 
 def test_chains_run_side_by_side_and_in_order() -> None:
@@ -48,7 +52,7 @@ def test_chains_run_side_by_side_and_in_order() -> None:
     schedule = scheduled(b._steps, b.field, b._wires)
     steps, template = schedule.steps, SQUARE_PLUS.program
     groups = [step for step in steps if isinstance(step, Computed) and step.program is template]
-    assert [len(group.where.first) for group in groups] == [3, 3, 3, 3, 1]
+    assert [len(group.where.own_runs) for group in groups] == [3, 3, 3, 3, 1]
     assert len(steps) == 2 * 5, "the wires that settle a template's outputs are one operation too"
     made = {wire for step in steps for first, count in sets(step) for wire in range(first, first + count)}
     there = set(range(b._wires)) - made

@@ -17,7 +17,7 @@ from kernels.interface.vectors import Transform
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
 from tests.support.emulated_device import EmulatedDevice
-from tests.support.synthesis_cases import BATCH, LANES, PLACEMENTS, products, sha256_block, wires_of
+from tests.support.synthesis_cases import BATCH, LANES, PLACEMENTS, bits_of, products, sha256_block, wires_of
 from tests.support.templated_cases import placed_matrix
 
 FIELDS = [BN254.fr, BN254.fq, BLS12_381.fr, BLS12_381.fq]
@@ -245,7 +245,8 @@ def test_a_staged_array_is_counted_once_and_gone_once_released(emulated: CudaBac
 @pytest.mark.parametrize("field", [BN254.fr, BLS12_381.fr], ids=lambda f: f.name)
 def test_synthesis(emulated: CudaBackend, field: Field) -> None:
     with CpuBackend() as cpu:
-        for program, bits in ((products(field, 7, 60, 1), False), (sha256_block(field, 3000, 2), True)):
+        block = sha256_block(field, 3000, 2)
+        for program, bits in ((products(field, 7, 60, 1), False), (bits_of(field, 7, 3, 250, 1), False), (block, True)):
             assert np.array_equal(wires_of(emulated, program, bits=bits), wires_of(cpu, program, bits=bits))
         a = field_from_ints(field, values(field, 70))
         assert np.array_equal(emulated.vectors.bits(field, a, 200), cpu.vectors.bits(field, a, 200))

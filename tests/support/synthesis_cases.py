@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.interface.backend import Backend
-from kernels.interface.synthesis import SHA256_ONE, Instances, Products, Program, Sha256Block
+from kernels.interface.synthesis import SHA256_ONE, Bits, Instances, Products, Program, Sha256Block
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -28,6 +28,15 @@ def products(field: Field, inputs: int, own: int, seed: int) -> Products:
     return Products(field, inputs, *unsigned, values)
 
 
+def bits_of(field: Field, inputs: int, shift: int, own: int, seed: int) -> Bits:
+    """Bits of a combination of some terms."""
+    made = products(field, inputs, 1, seed)
+    first, last = made.row_ptr[2:4].tolist()
+    ends = np.array([0, last - first], dtype=np.uint32)
+    columns, index = made.columns[first:last], made.value_index[first:last]
+    return Bits(field, inputs, ends, columns, index, made.values, shift, own)
+
+
 def sha256_block(field: Field, own: int, seed: int) -> Sha256Block:
     """A block of 600 inputs among known bits, with wires for any bits of any values."""
     rng = np.random.default_rng(seed)
@@ -47,8 +56,10 @@ def instances(program: Program, seed: int) -> tuple[int, Instances]:
         stride = int(rng.integers(-2, 3))
         low = 1 + 2 * (LANES - 1) if stride < 0 else 0
         run[:] = rng.integers(low, given - (LANES - 1) * max(stride, 0)), stride
-    first = given + 2 + np.arange(PLACEMENTS, dtype=np.int64) * (LANES * program.own + 1)
-    return int(first[-1]) + LANES * program.own, Instances(runs, first, LANES)
+    steps = program.own + np.arange(PLACEMENTS, dtype=np.int64)  # one after the other, then with a wire between them
+    first = given + 2 + np.cumsum([0, *LANES * steps[:-1] + 1])
+    count = int(first[-1] + (LANES - 1) * steps[-1] + program.own)
+    return count, Instances(runs, np.stack([first, steps], axis=1), LANES)
 
 
 def wires_of(backend: Backend, program: Program, seed: int = 1, bits: bool = False) -> NDArray[np.uint64]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
@@ -35,15 +37,37 @@ def placed_matrix(field: Field, seed: int, *, moved: bool) -> TemplatedMatrix:
         for _ in range(2):
             runs = [(int(rng.integers(100, 2000)), int(rng.integers(-3, 4))) for _ in range(inputs)]
             first = int(rng.integers(0, COLUMNS - own * lanes + 1))
-            parts.append(TemplatedRows(made, np.array(runs, dtype=np.int64).reshape(-1, 2), first, own, lanes))
+            parts.append(TemplatedRows.stacked(made, np.array(runs, dtype=np.int64).reshape(-1, 2), first, own, lanes))
+    parts = _woven(_in_order(parts))
     rows = sum(part.rows for part in parts) + EMPTY_ROWS
     position = rng.permutation(COLUMNS).astype(np.uint32) if moved else None
-    return TemplatedMatrix(rows, COLUMNS, tuple(parts), field_from_ints(field, VALUES), position)
+    return TemplatedMatrix(rows, COLUMNS, parts, field_from_ints(field, VALUES), position)
+
+
+def _in_order(parts: list[TemplatedRows]) -> tuple[TemplatedRows, ...]:
+    """Parts of a row 0 and an entry 0 of their own, each below those before it."""
+    placed, row, entry = [], 0, 0
+    for part in parts:
+        placed.append(part.below(row, entry))
+        row, entry = row + part.rows, entry + part.nnz
+    return tuple(placed)
+
+
+def _woven(parts: tuple[TemplatedRows, ...]) -> tuple[TemplatedRows, ...]:
+    """The same parts with each instance of the first one followed by an instance of the second."""
+    pair = parts[:2]
+    row_step, entry_step = (sum(sizes) for sizes in zip(*((p.row_step, p.entry_step) for p in pair), strict=True))
+    second = (pair[0].row_step, pair[0].entry_step)
+    woven = [
+        replace(part, row=row, entry=entry, row_step=row_step, entry_step=entry_step)
+        for part, (row, entry) in zip(pair, ((0, 0), second), strict=True)
+    ]
+    return (*woven, *parts[2:])
 
 
 def dense(matrix: TemplatedMatrix, field: Field) -> list[dict[int, int]]:
     """The coefficients of each row by column, entry by entry from the definition."""
-    rows: list[dict[int, int]] = []
+    rows: list[dict[int, int]] = [{} for _ in range(matrix.rows)]
     for part in matrix.parts:
         inputs, ends = len(part.runs), part.template.row_ptr
         for lane in range(part.lanes):
@@ -57,5 +81,5 @@ def dense(matrix: TemplatedMatrix, field: Field) -> list[dict[int, int]]:
                         wire = part.first + lane * part.step + c - inputs
                     column = wire if matrix.position is None else int(matrix.position[wire])
                     found[column] = (found.get(column, 0) + VALUES[part.template.value_index[k]]) % field.modulus
-                rows.append(found)
-    return [*rows, *({} for _ in range(matrix.rows - len(rows)))]
+                rows[part.row + lane * part.row_step + row] = found
+    return rows

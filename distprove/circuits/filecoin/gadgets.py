@@ -19,19 +19,13 @@ PACKED_BITS = 254
 """Bits that every element holds: the length of a digest in a circuit."""
 
 
-def bit_wires(b: CircuitBuilder, value: Linear, count: int) -> Linear:
-    """New bits that hold the low bits of `value`: bit k of lane i is lane k * lanes + i. Nothing here ties them to
-    `value`."""
+def low_bits(b: CircuitBuilder, value: Linear, count: int, shift: int = 0) -> list[Linear]:
+    """New bits that hold `count` bits of `value`, from bit `shift` on, the least significant first. Those of a lane
+    follow each other. Nothing here ties them to `value`."""
     first, wires = b.new_wires(value.lanes * count)
-    b.add_step(Decompose(first, count, value))
+    b.add_step(Decompose(first, count, value, shift, count))
     b.constrain(1 - wires, wires, b.constant(0))
-    return wires
-
-
-def low_bits(b: CircuitBuilder, value: Linear, count: int) -> list[Linear]:
-    """The bits of `bit_wires`, the least significant first."""
-    wires = bit_wires(b, value, count)
-    return [wires[k * value.lanes : (k + 1) * value.lanes] for k in range(count)]
+    return [wires[k::count] for k in range(count)]
 
 
 def weighted(b: CircuitBuilder, bits: Sequence[Linear]) -> Linear:
@@ -160,15 +154,20 @@ def assert_included(
     arities: Sequence[int],
     leaf: Linear,
     index: Linear,
-    siblings: Sequence[Linear],
+    siblings: str,
     root: Linear,
     name: str,
 ) -> None:
     """Constrain that a tree of the given arities (from the leaves up) with this root has `leaf` at the public `index`.
 
-    `siblings` are all of the path, from the leaf up. `name` says whose path it is, for the error.
+    Part of a template, in which each level has the bits of its position, then its siblings as private inputs of the
+    name `siblings`. `name` says whose path it is, for the error.
     """
-    position = low_bits(b, index, sum(arity.bit_length() - 1 for arity in arities))
-    node = climb(b, level, arities, leaf, position, siblings)
+    node, position = leaf, list[Linear]()
+    for arity in arities:
+        bits = low_bits(b, index, arity.bit_length() - 1, len(position))
+        path = b.private_input(siblings, arity - 1)
+        node = level(b, node, bits, [path[k] for k in range(arity - 1)])
+        position += bits
     assert_same(b, weighted(b, position), index, f"{name}: the index lies in the tree")
     assert_same(b, node, root, f"{name}: the path leads to the root")

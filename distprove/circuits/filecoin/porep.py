@@ -1,19 +1,24 @@
 """Proof of replication (StackedDrg): challenged nodes of a sector are labelled, encoded and committed to as required.
 
 Public: replica_id, comm_d, comm_r, then for each challenge the index of its data leaf, of its 14 parents, the challenge
-itself, and the index of its replica leaf and of its column. Private: comm_c, comm_r_last; for each challenge data_leaf
+itself, and the index of its replica leaf and of its column. Private: comm_r_last, comm_c; for each challenge data_leaf
 and data_siblings (tree D), columns (the labels of each parent, layer by layer), column_siblings (tree C, the 14 parents
 and the challenged node) and replica_siblings (tree R).
+
+Wires and rows have the order of storage-proofs-porep's `StackedCircuit`: one challenge after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.filecoin.gadgets import (
+    ELEMENT_BITS,
     assert_included,
     assert_same,
+    bytewise,
     digest_element,
     element_bits,
     low_bits,
@@ -46,33 +51,39 @@ def porep_circuit(challenges: int, layers: int, arities: Sequence[int]) -> Circu
     b = CircuitBuilder(BLS12_381)
     public = b.public_input("public", 3 + challenges * PUBLIC_OF_CHALLENGE)
     indices = [public[3 + k :: PUBLIC_OF_CHALLENGE] for k in range(PUBLIC_OF_CHALLENGE)]
-    comm_c, comm_r_last = b.private_input("comm_c"), b.private_input("comm_r_last")
-    depth = sum(arity.bit_length() - 1 for arity in arities)
-    length = sum(arities) - len(arities)
 
-    def private(name: str, values: int) -> list[Linear]:
-        """`values` private inputs for each challenge."""
-        wires = b.private_input(name, challenges * values)
-        return [wires[k::values] for k in range(values)]
-
-    (data_leaf,), data_siblings = private("data_leaf", 1), private("data_siblings", depth)
-    labels = private("columns", ALL_PARENTS * layers)
-    column_siblings = private("column_siblings", (ALL_PARENTS + 1) * length)
-    replica_siblings = private("replica_siblings", length)
-
-    replica_id, comm_d, comm_r = (b.settle(public[k]) for k in range(3))
-    replica_bits = element_bits(b, replica_id)
+    replica_id = b.settle(public[0])
+    replica_bits = bytewise(element_bits(b, replica_id))[:ELEMENT_BITS]
+    comm_d, comm_r = b.settle(public[1]), b.settle(public[2])
+    comm_r_last, comm_c = b.private_input("comm_r_last"), b.private_input("comm_c")
     assert_same(b, comm_r, hash_elements(b, [comm_c, comm_r_last]), "comm_r is the hash of comm_c and comm_r_last")
 
+    roots = [comm_d, comm_c, comm_r_last]
+    given = [*roots, *(bit for bit in replica_bits if isinstance(bit, Linear)), *indices]
+    b.place(CircuitBuilder.record(BLS12_381, len(given), partial(_challenge, layers, arities)), given)
+    return b
+
+
+def _challenge(layers: int, arities: Sequence[int], b: CircuitBuilder, given: Sequence[Linear]) -> list[Linear]:
+    """One challenge: roots of trees D, C and R, bits of the replica's id, and public values."""
+    comm_d, comm_c, comm_r_last = given[:3]
+    replica_bits, indices = bytewise([*given[3 : 3 + ELEMENT_BITS], False]), given[3 + ELEMENT_BITS :]
+    depth = sum(arity.bit_length() - 1 for arity in arities)
+
+    def in_tree_c(column: Sequence[Linear], index: Linear, name: str) -> None:
+        hashed = hash_elements(b, column)
+        assert_included(b, poseidon_level, arities, hashed, index, "column_siblings", comm_c, name)
+
     # 1. The data leaf, in tree D.
-    assert_included(b, sha256_level, (2,) * depth, data_leaf, indices[0], data_siblings, comm_d, "the data leaf")
+    data_leaf = b.private_input("data_leaf")
+    assert_included(b, sha256_level, (2,) * depth, data_leaf, indices[0], "data_siblings", comm_d, "the data leaf")
 
     # 2. The columns of the parents, in tree C.
-    columns = [labels[k * layers : (k + 1) * layers] for k in range(ALL_PARENTS)]
-    for k, column in enumerate(columns):
-        path = column_siblings[k * length : (k + 1) * length]
-        included = hash_elements(b, column)
-        assert_included(b, poseidon_level, arities, included, indices[1 + k], path, comm_c, f"parent {k}")
+    columns: list[list[Linear]] = []
+    for k in range(ALL_PARENTS):
+        labels = b.private_input("columns", layers)
+        columns.append([labels[layer] for layer in range(layers)])
+        in_tree_c(columns[-1], indices[1 + k], f"parent {k}")
 
     # 3. The challenged node's label in each layer.
     challenge = low_bits(b, indices[1 + ALL_PARENTS], 64)
@@ -81,10 +92,10 @@ def porep_circuit(challenges: int, layers: int, arities: Sequence[int]) -> Circu
 
     # 4. Its encoding, in tree R, and its column, in tree C.
     encoded = b.settle(own[-1] + data_leaf)
-    assert_included(b, poseidon_level, arities, encoded, indices[-2], replica_siblings, comm_r_last, "the replica leaf")
-    path = column_siblings[ALL_PARENTS * length :]
-    assert_included(b, poseidon_level, arities, hash_elements(b, own), indices[-1], path, comm_c, "the column")
-    return b
+    name = "replica_siblings"
+    assert_included(b, poseidon_level, arities, encoded, indices[-2], name, comm_r_last, "the replica leaf")
+    in_tree_c(own, indices[-1], "the column")
+    return []
 
 
 def _label(

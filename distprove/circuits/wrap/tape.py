@@ -191,7 +191,7 @@ class _Recorder:
             self._templates[id(step.template)] = len(self._made)
             self._made.append(step.template)
         at = len(self._runs) // 2
-        for first, stride in step.runs:
+        for first, stride in step.runs.tolist():
             self._runs += [first, stride]
         self._operations += [Kind.PLACE, step.lanes, step.first, self._templates[id(step.template)], at, 0, 0, 0]
 

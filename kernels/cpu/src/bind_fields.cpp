@@ -118,29 +118,51 @@ void bits(Pool& pool, const std::string& field, InBytes a, size_t count, OutByte
 
 // What an instance computes, checked: a wire depends on those before it alone.
 struct CheckedProgram {
+  enum class Kind { PRODUCTS, BITS, SHA256 };
+  Kind kind;
   InBytes first, second, third, values;
   const FieldOps* ops;
-  u32 inputs, own;
-  bool hash;
+  u32 inputs, own, shift;
+
+  ProductsView combinations() const { return {own, first.data(), second.data(), third.data(), values.data()}; }
 };
 
-CheckedProgram check_products(const std::string& field, u32 inputs, InBytes row_ptr, InBytes columns,
-                              InBytes value_index, InBytes values) {
-  const FieldOps& ops = field_ops(field);
-  const size_t rows = count_of(row_ptr, sizeof(u32), "row_ptr");
-  if (rows % 3 != 1) throw std::invalid_argument("row_ptr: not three rows a wire");
+// Throws unless these are rows of combinations, of which the first `each` have inputs alone, the next `each` the first own
+// wire too, and so on. The number of rows.
+size_t check_combinations(const FieldOps& ops, u32 inputs, size_t each, const InBytes& row_ptr, const InBytes& columns,
+                          const InBytes& value_index, const InBytes& values) {
+  const size_t ends = count_of(row_ptr, sizeof(u32), "row_ptr");
+  if (ends == 0) throw std::invalid_argument("row_ptr: empty");
   const size_t nnz = count_of(columns, sizeof(u32), "columns"), distinct = count_of(values, ops.bytes, "values");
   expect(value_index, columns.size(), "value_index");
   for (const InBytes* array : {&row_ptr, &columns, &value_index, &values}) aligned(*array, "a program");
   const In<u32> begin(row_ptr.data()), column(columns.data()), index(value_index.data());
-  if (begin[0] != 0 || begin[rows - 1] != nnz) throw std::invalid_argument("row_ptr: does not span the entries");
-  for (size_t row = 0; row + 1 < rows; ++row) {
+  if (begin[0] != 0 || begin[ends - 1] != nnz) throw std::invalid_argument("row_ptr: does not span the entries");
+  for (size_t row = 0; row + 1 < ends; ++row) {
     if (begin[row] > begin[row + 1] || begin[row + 1] > nnz) throw std::invalid_argument("row_ptr: not ascending");
     for (size_t k = begin[row]; k < begin[row + 1]; ++k)
-      if (column[k] > inputs + row / 3 || index[k] >= distinct) throw std::invalid_argument("entry: out of range");
+      if (column[k] > inputs + row / each || index[k] >= distinct) throw std::invalid_argument("entry: out of range");
   }
-  const u32 own = (u32)(rows / 3);
-  return {std::move(row_ptr), std::move(columns), std::move(value_index), std::move(values), &ops, inputs, own, false};
+  return ends - 1;
+}
+
+CheckedProgram check_products(const std::string& field, u32 inputs, InBytes row_ptr, InBytes columns,
+                              InBytes value_index, InBytes values) {
+  const FieldOps& ops = field_ops(field);
+  const size_t rows = check_combinations(ops, inputs, 3, row_ptr, columns, value_index, values);
+  if (rows % 3) throw std::invalid_argument("row_ptr: not three rows a wire");
+  return {CheckedProgram::Kind::PRODUCTS,
+          std::move(row_ptr), std::move(columns), std::move(value_index), std::move(values), &ops, inputs, (u32)(rows / 3), 0};
+}
+
+CheckedProgram check_bits(const std::string& field, u32 inputs, InBytes row_ptr, InBytes columns, InBytes value_index,
+                          InBytes values, u32 shift, u32 own) {
+  const FieldOps& ops = field_ops(field);
+  if (check_combinations(ops, inputs, 1, row_ptr, columns, value_index, values) != 1)
+    throw std::invalid_argument("row_ptr: not one row");
+  if ((u64)shift + own > 8 * ops.bytes) throw std::invalid_argument("own: more bits than an element has");
+  return {CheckedProgram::Kind::BITS,
+          std::move(row_ptr), std::move(columns), std::move(value_index), std::move(values), &ops, inputs, own, shift};
 }
 
 CheckedProgram check_sha256(const std::string& field, u32 inputs, InBytes sources, InBytes bits) {
@@ -156,37 +178,42 @@ CheckedProgram check_sha256(const std::string& field, u32 inputs, InBytes source
     const u32 bit = In<u32>(bits.data())[i];
     if (bit >> 8 >= SHA256_KEPT || (bit >> 1 & 127) > 63) throw std::invalid_argument("bits: out of range");
   }
-  return {sources, bits, bits, bits, &field_ops(field), inputs, (u32)own, true};
+  return {CheckedProgram::Kind::SHA256, sources, bits, bits, bits, &field_ops(field), inputs, (u32)own, 0};
 }
 
-// Compute the own wires of all instances; `runs` and `first` as in synthesis.h.
-void run_program(Pool& pool, const CheckedProgram& program, InBytes runs, InBytes first, u32 lanes, u32 batch,
+// Compute the own wires of all instances; `runs` and `own_runs` as in synthesis.h.
+void run_program(Pool& pool, const CheckedProgram& program, InBytes runs, InBytes own_runs, u32 lanes, u32 batch,
                  OutBytes wires) {
-  const size_t placements = count_of(first, sizeof(i64), "first");
+  const size_t placements = count_of(own_runs, 2 * sizeof(i64), "own_runs");
   expect(runs, placements * program.inputs * 2 * sizeof(i64), "runs");
   if (lanes == 0 || batch == 0) throw std::invalid_argument("no lanes");
   const i64 count = (i64)count_of(wires, (size_t)batch * program.ops->bytes, "wires");
   aligned(runs, "runs");
-  aligned(first, "first");
+  aligned(own_runs, "own_runs");
   aligned(wires, "wires");
-  const In<i64> run(runs.data()), own(first.data());
+  const In<i64> run(runs.data()), own(own_runs.data());
   for (size_t i = 0; i < placements * program.inputs; ++i)
     if (!run_inside(run[2 * i], run[2 * i + 1], lanes, count)) throw std::invalid_argument("runs: out of range");
   for (size_t i = 0; i < placements; ++i)
-    if (own[i] < 1 || !block_inside(own[i], program.own, lanes, count))
-      throw std::invalid_argument("first: out of range");
-  const Instances where{reinterpret_cast<const i64*>(runs.data()), reinterpret_cast<const i64*>(first.data()),
+    if (own[2 * i] < 1 || !lanes_inside(own[2 * i], own[2 * i + 1], program.own, lanes, count))
+      throw std::invalid_argument("own_runs: out of range");
+  const Instances where{reinterpret_cast<const i64*>(runs.data()), reinterpret_cast<const i64*>(own_runs.data()),
                         program.inputs, program.own, lanes, batch};
   const size_t instances = placements * lanes * batch;
   nb::gil_scoped_release release;
-  if (program.hash) {
-    const Sha256Wires block{reinterpret_cast<const int*>(program.first.data()),
-                            reinterpret_cast<const u32*>(program.second.data())};
-    program.ops->sha256(pool, block, where, instances, wires.data());
-  } else {
-    const ProductsView view{program.own, program.first.data(), program.second.data(), program.third.data(),
-                            program.values.data()};
-    program.ops->products(pool, view, where, instances, wires.data());
+  switch (program.kind) {
+    case CheckedProgram::Kind::PRODUCTS:
+      program.ops->products(pool, program.combinations(), where, instances, wires.data());
+      break;
+    case CheckedProgram::Kind::BITS:
+      program.ops->element_bits(pool, {program.combinations(), program.shift}, where, instances, wires.data());
+      break;
+    case CheckedProgram::Kind::SHA256: {
+      const Sha256Wires block{reinterpret_cast<const int*>(program.first.data()),
+                              reinterpret_cast<const u32*>(program.second.data())};
+      program.ops->sha256(pool, block, where, instances, wires.data());
+      break;
+    }
   }
 }
 
@@ -235,6 +262,7 @@ void bind_fields(nb::module_& m) {
   m.def("bits", &bits);
   nb::class_<CheckedProgram>(m, "Program", "What an instance of a part of a circuit computes; keeps its arrays alive.");
   m.def("products_program", &check_products);
+  m.def("bits_program", &check_bits);
   m.def("sha256_program", &check_sha256);
   m.def("run_program", &run_program);
 }

@@ -45,6 +45,9 @@ FieldOps make_field_ops(const char* name) {
   ops.products = [](Pool& p, const ProductsView& program, const Instances& where, size_t instances, u8* wires) {
     products<F>(p, program, where, instances, wires);
   };
+  ops.element_bits = [](Pool& p, const BitsView& program, const Instances& where, size_t instances, u8* wires) {
+    element_bits<F>(p, program, where, instances, wires);
+  };
   ops.sha256 = [](Pool& p, const Sha256Wires& block, const Instances& where, size_t instances, u8* wires) {
     sha256_blocks<F>(p, block, where, instances, wires);
   };

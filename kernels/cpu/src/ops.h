@@ -32,6 +32,11 @@ struct ProductsView {
   const u8 *row_ptr, *columns, *value_index, *values;  // u32, u32, u32, elements
 };
 
+struct BitsView {
+  ProductsView value;  // its row 0
+  u32 shift;
+};
+
 struct FieldOps {
   const char* name;
   size_t bytes;
@@ -50,6 +55,7 @@ struct FieldOps {
   // row k of out is bit k of the n integers that `a` stands for
   void (*bits)(Pool&, const u8* a, u8* out, size_t n, size_t count);
   void (*products)(Pool&, const ProductsView& program, const Instances& where, size_t instances, u8* wires);
+  void (*element_bits)(Pool&, const BitsView& program, const Instances& where, size_t instances, u8* wires);
   void (*sha256)(Pool&, const Sha256Wires& block, const Instances& where, size_t instances, u8* wires);
 };
 

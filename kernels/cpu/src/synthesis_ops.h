@@ -16,10 +16,23 @@ void bits(Pool& pool, const u8* a, u8* out, size_t n, size_t count) {
 
 // The arrays are aligned: they are not a mapped file's.
 template <class F>
-void products(Pool& pool, const ProductsView& view, const Instances& where, size_t instances, u8* wires) {
+Products<F> products_of(const ProductsView& view) {
   const auto words = [](const u8* p) { return reinterpret_cast<const u32*>(p); };
-  const Products<F> program{words(view.row_ptr), words(view.columns), words(view.value_index),
-                            reinterpret_cast<const F*>(view.values)};
+  return {words(view.row_ptr), words(view.columns), words(view.value_index), reinterpret_cast<const F*>(view.values)};
+}
+
+template <class F>
+void element_bits(Pool& pool, const BitsView& view, const Instances& where, size_t instances, u8* wires) {
+  const BitsOf<F> program{products_of<F>(view.value), view.shift};
+  pool.ranges(instances, 1, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i)
+      run_bits(program, where.own, reinterpret_cast<F*>(wires), Instance(where, i));
+  });
+}
+
+template <class F>
+void products(Pool& pool, const ProductsView& view, const Instances& where, size_t instances, u8* wires) {
+  const Products<F> program = products_of<F>(view);
   pool.ranges(instances, 1, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i)
       run_products(program, view.own, reinterpret_cast<F*>(wires), Instance(where, i));

@@ -12,6 +12,12 @@ inline bool run_inside(int64_t first, int64_t stride, int64_t lanes, int64_t wir
          !__builtin_add_overflow(first, last, &last) && last >= 0 && last < wires;
 }
 
+// Whether the `own` wires of each of so many lanes, one at least, lie in [0, wires): those of a lane from first + lane * step
+// on, beyond those of the lane before.
+inline bool lanes_inside(int64_t first, int64_t step, int64_t own, int64_t lanes, int64_t wires) {
+  return own >= 0 && own <= wires && (lanes == 1 || step >= own) && run_inside(first, step, lanes, wires - own + 1);
+}
+
 // Whether so many lanes of `own` wires each, one after the other from `first` on, lie in [0, wires).
 inline bool block_inside(int64_t first, int64_t own, int64_t lanes, int64_t wires) {
   int64_t size;

@@ -199,8 +199,8 @@ class Tape {
       case Kind::PLACE: {
         const Template& own = templates_[op.a];
         const Products<Fr> program{own.row_ptr.data(), own.columns.data(), own.value_index.data(), own.values.data()};
-        const i64 first = op.first;
-        const Instances where{runs_.data() + 2 * (size_t)op.b, &first, own.inputs, own.own, op.lanes, 1};
+        const i64 own_runs[2] = {op.first, own.own};
+        const Instances where{runs_.data() + 2 * (size_t)op.b, own_runs, own.inputs, own.own, op.lanes, 1};
         run_products(program, own.own, wires, Instance(where, lane));
         return true;
       }

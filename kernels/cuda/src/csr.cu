@@ -7,26 +7,31 @@
 using namespace dp;
 using i64 = long long;
 
-// Entries of all instances of a template (kernels/interface/templated.py), count = instances * nnz. `position` may be null.
+// Entries of all instances of a template (kernels/interface/templated.py), count = instances * nnz. Those of an instance are
+// entry_step behind those of the one before. `position` may be null.
 extern "C" __global__ void csr_place_entries(const u32* columns, const u32* value_index, u32 nnz, const i64* runs,
-                                             u32 inputs, i64 first, i64 step, u64 count, const u32* position,
-                                             u32* columns_out, u32* value_index_out) {
+                                             u32 inputs, i64 first, i64 step, u64 entry_step, u64 count,
+                                             const u32* position, u32* columns_out, u32* value_index_out) {
   const u64 entry = global_thread();
   if (entry >= count) return;
   const u64 instance = entry / nnz;
   const u32 k = (u32)(entry - instance * nnz), column = columns[k];
   const i64 named = column < inputs ? runs[2 * column] + (i64)instance * runs[2 * column + 1]
                                     : first + (i64)instance * step + (column - inputs);
-  columns_out[entry] = position ? position[named] : (u32)named;
-  value_index_out[entry] = value_index[k];
+  const u64 place = instance * entry_step + k;
+  columns_out[place] = position ? position[named] : (u32)named;
+  value_index_out[place] = value_index[k];
 }
 
-// The end of each row of all instances of a template, count = instances * rows; `begin` is the first entry.
-extern "C" __global__ void csr_place_rows(const u32* row_ptr, u32 rows, u32 nnz, u32 begin, u64 count, u32* ends) {
+// The end of each row of all instances of a template, count = instances * rows; `begin` is the first entry. Rows and entries of
+// an instance are row_step and entry_step behind those of the one before.
+extern "C" __global__ void csr_place_rows(const u32* row_ptr, u32 rows, u64 row_step, u64 entry_step, u32 begin, u64 count,
+                                          u32* ends) {
   const u64 row = global_thread();
   if (row >= count) return;
   const u64 instance = row / rows;
-  ends[row] = begin + (u32)instance * nnz + row_ptr[row - instance * rows + 1];
+  const u64 own = row - instance * rows;
+  ends[instance * row_step + own] = begin + (u32)(instance * entry_step) + row_ptr[own + 1];
 }
 
 // counts[c] = number of entries in column c; zero before.

@@ -1,6 +1,6 @@
 // Witnesses of parts of a circuit that are placed many times, over FIELD (synthesis.h).
 //
-// Launch: bits have one thread an element. Products have one thread an instance, which makes its wires one after the other, or
+// Launch: bits have one thread an element or an instance. Products have one thread an instance, which makes its wires one after the other, or
 // where instances are few a group of threads, which makes those at once that wait for none of each other. A block of SHA-256 has
 // one block of threads an instance: its first thread makes the values on the way in shared memory, and all of them write their bits.
 // Bound: products by the latency of a chain of multiplications where instances are few, which is usual; SHA-256 by memory
@@ -20,13 +20,23 @@ extern "C" __global__ void synthesis_bits(const F* a, F* out, u64 n, u32 count) 
   for (u32 k = 0; k < count; ++k) store16(out + k * n + i, bit_of(x, k) ? one : zero);
 }
 
-extern "C" __global__ void synthesis_products(F* wires, const i64* runs, const i64* first, u32 inputs, u32 own, u32 lanes,
+extern "C" __global__ void synthesis_products(F* wires, const i64* runs, const i64* own_runs, u32 inputs, u32 own, u32 lanes,
                                               u32 batch, u64 instances, const u32* row_ptr, const u32* columns,
                                               const u32* value_index, const F* values) {
   const u64 number = global_thread();
   if (number >= instances) return;
-  const Instance at({runs, first, inputs, own, lanes, batch}, number);
+  const Instance at({runs, own_runs, inputs, own, lanes, batch}, number);
   run_products(Products<F>{row_ptr, columns, value_index, values}, own, wires, at);
+}
+
+// Bits of a combination, one row of `row_ptr`.
+extern "C" __global__ void synthesis_element_bits(F* wires, const i64* runs, const i64* own_runs, u32 inputs, u32 own, u32 lanes,
+                                                  u32 batch, u64 instances, const u32* row_ptr, const u32* columns,
+                                                  const u32* value_index, const F* values, u32 shift) {
+  const u64 number = global_thread();
+  if (number >= instances) return;
+  const Instance at({runs, own_runs, inputs, own, lanes, batch}, number);
+  run_bits(BitsOf<F>{{row_ptr, columns, value_index, values}, shift}, own, wires, at);
 }
 
 // The value of another lane of the warp, all of whose lanes call this.
@@ -47,14 +57,14 @@ static __device__ F sum_of_lanes(F x, u32 log) {
 // 2 of levels[2 l + 1] are the logarithms of the most terms of their rows a, b and c, rounded up. The lanes of a group share out
 // the wires of a level, and where there are more lanes than wires, the terms of each: from four lanes a wire on, half of them
 // take row a and a quarter each of the others, so that the rows' loads and products pass at the same time.
-extern "C" __global__ void synthesis_products_grouped(F* wires, const i64* runs, const i64* first, u32 inputs, u32 own, u32 lanes,
+extern "C" __global__ void synthesis_products_grouped(F* wires, const i64* runs, const i64* own_runs, u32 inputs, u32 own, u32 lanes,
                                                       u32 batch, u64 instances, const u32* row_ptr, const u32* columns,
                                                       const u32* value_index, const F* values, const u32* order,
                                                       const u32* levels, u32 level_count, u32 log_group) {
   const u32 group = 1u << log_group, lane = threadIdx.x & (group - 1);
   const u64 number = global_thread() >> log_group;
   const bool there = number < instances;  // lanes without an instance take part in the sums of the warp
-  const Instance at({runs, first, inputs, own, lanes, batch}, there ? number : instances - 1);
+  const Instance at({runs, own_runs, inputs, own, lanes, batch}, there ? number : instances - 1);
   const Products<F> program{row_ptr, columns, value_index, values};
   for (u32 level = 0; level < level_count; ++level) {
     const u32 begin = levels[2 * level], end = levels[2 * level + 2], terms = levels[2 * level + 1];
@@ -92,11 +102,11 @@ extern "C" __global__ void synthesis_products_grouped(F* wires, const i64* runs,
   }
 }
 
-extern "C" __global__ void synthesis_sha256(F* wires, const i64* runs, const i64* first, u32 inputs, u32 own, u32 lanes,
+extern "C" __global__ void synthesis_sha256(F* wires, const i64* runs, const i64* own_runs, u32 inputs, u32 own, u32 lanes,
                                             u32 batch, u64 instances, const int* sources, const u32* bits) {
   __shared__ u32 words[24];
   __shared__ u64 kept[SHA256_KEPT];
-  const Instance at({runs, first, inputs, own, lanes, batch}, blockIdx.x);
+  const Instance at({runs, own_runs, inputs, own, lanes, batch}, blockIdx.x);
   const Sha256Wires block{sources, bits};
   for (u32 word = threadIdx.x; word < 24; word += blockDim.x) words[word] = sha256_word(block, word, wires, at);
   __syncthreads();

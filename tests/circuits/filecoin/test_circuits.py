@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.filecoin.gadgets import assert_included, poseidon_level, select, sha256_level
+from distprove.circuits.filecoin.gadgets import Level, assert_included, poseidon_level, select, sha256_level
 from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs, winning_post_inputs
 from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
+from distprove.circuits.linear import Linear
 from distprove.errors import UnsatisfiedWitness
 from distprove.groth16.prover import Blinding, prove
 from distprove.groth16.resident import load_key
@@ -35,19 +37,22 @@ KIB_2, GIB_32, GIB_64 = (8, 8), (8,) * 10, (*(8,) * 10, 2)
 )
 def test_paths_are_as_long_as_published(arities: tuple[int, ...], constraints: int) -> None:
     # storage-proofs-core's por_circuit, with a private root
-    b = CircuitBuilder(BLS12_381)
-    siblings = [b.private_input(f"s{k}") for k in range(sum(arities) - len(arities))]
-    leaf, root = b.private_input("leaf"), b.private_input("root")
-    assert_included(b, poseidon_level, arities, leaf, b.public_input("index"), siblings, root, "a leaf")
-    assert (b.shape().constraints, b.shape().inputs) == (constraints, 2)
+    assert path_constraints(poseidon_level, arities) == constraints
+
+
+def path_constraints(level: Level, arities: tuple[int, ...]) -> int:
+    """Constraints of a path's template."""
+
+    def gadget(b: CircuitBuilder, given: Sequence[Linear]) -> list[Linear]:
+        leaf, root, index = given
+        assert_included(b, level, arities, leaf, index, "siblings", root, "a leaf")
+        return []
+
+    return CircuitBuilder.record(BLS12_381, 3, gadget).rows
 
 
 def test_a_path_under_sha256_is_as_long_as_published() -> None:
-    b = CircuitBuilder(BLS12_381)
-    siblings = [b.private_input(f"s{k}") for k in range(6)]
-    leaf, root = b.private_input("leaf"), b.private_input("root")
-    assert_included(b, sha256_level, (2,) * 6, leaf, b.public_input("index"), siblings, root, "a leaf")
-    assert b.shape().constraints == 272_295 - 1
+    assert path_constraints(sha256_level, (2,) * 6) == 272_295 - 1
 
 
 def sizes(b: CircuitBuilder) -> tuple[int, ...]:

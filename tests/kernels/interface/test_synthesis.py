@@ -15,7 +15,7 @@ from kernels.errors import SizeError
 from kernels.interface.synthesis import SHA256_ONE, SHA256_ZERO, Instances, Sha256Block
 from kernels.maths.curves import BLS12_381, BN254, Field
 from kernels.maths.encoding import field_from_ints, field_to_ints
-from tests.support.synthesis_cases import BATCH, KEPT, LANES, instances, products, wires_of
+from tests.support.synthesis_cases import BATCH, KEPT, LANES, bits_of, instances, products, wires_of
 
 FIELDS = [BN254.fr, BLS12_381.fr]
 
@@ -33,7 +33,7 @@ def test_products_are_what_integers_give(cpu: CpuBackend, field: Field) -> None:
     _, where = instances(program, 1)
     values = field_to_ints(field, program.values)
     integers = [field_to_ints(field, np.ascontiguousarray(got[:, item])) for item in range(BATCH)]
-    for placement, first in enumerate(where.first.tolist()):
+    for placement, (first, apart) in enumerate(where.own_runs.tolist()):
         for lane in range(LANES):
             for item in integers:
                 given = [item[start + lane * step] for start, step in where.runs[placement].tolist()]
@@ -46,7 +46,7 @@ def test_products_are_what_integers_give(cpu: CpuBackend, field: Field) -> None:
                         sums.append(sum(values[v] * local[c] for v, c in terms) % field.modulus)
                     empty = program.row_ptr[3 * own] == program.row_ptr[3 * own + 1]
                     local.append((sums[2] + (0 if empty else sums[0] * sums[1])) % field.modulus)
-                begin = first + lane * program.own
+                begin = first + lane * apart
                 assert item[begin : begin + program.own] == local[1 + program.inputs :]
 
 
@@ -65,7 +65,7 @@ def test_a_block_ends_in_the_digest(cpu: CpuBackend, field: Field) -> None:
     wires = np.zeros((1 + 256 + program.own, 1, field.limbs), dtype=np.uint64)
     wires[:257] = field_from_ints(field, [1, *given])[:, None]
     runs = np.stack([np.arange(1, 257), np.zeros(256)], axis=1).astype(np.int64)[None]
-    cpu.synthesis.run(program, wires, Instances(runs, np.array([257], np.int64), 1))
+    cpu.synthesis.run(program, wires, Instances(runs, np.array([[257, program.own]], np.int64), 1))
     bits = field_to_ints(field, np.ascontiguousarray(wires[257:, 0]))
     digest = reduce(lambda number, bit: number << 1 | bit, bits[:256], 0)
     assert digest.to_bytes(32, "big") == hashlib.sha256(message).digest()
@@ -83,13 +83,16 @@ def test_instances_beyond_the_wires_are_refused(cpu: CpuBackend) -> None:
     for wrong in (
         replace(where, runs=far),
         replace(where, runs=back),
-        replace(where, first=where.first + 1),
-        replace(where, first=where.first * 0),
+        replace(where, own_runs=where.own_runs + np.array([1, 0])),
+        replace(where, own_runs=where.own_runs + np.array([0, 1])),
+        replace(where, own_runs=where.own_runs * [0, 1]),
     ):
         with pytest.raises(SizeError, match=f"beyond the {count} wires"):
             cpu.synthesis.run(program, wires, wrong)
     with pytest.raises(SizeError, match="do not fit"):
         cpu.synthesis.run(program, wires, replace(where, runs=where.runs[:, 1:]))
+    with pytest.raises(SizeError, match="lie 3 apart"):
+        cpu.synthesis.run(program, wires, replace(where, own_runs=where.own_runs * [1, 0] + [0, 3]))
     with pytest.raises(SizeError, match="wires have shape"):
         cpu.synthesis.run(program, wires[:, 0], where)
 
@@ -102,6 +105,23 @@ def test_a_wire_depends_on_those_before_it_alone(cpu: CpuBackend) -> None:
     later = replace(program, columns=columns)
     with pytest.raises(ValueError, match="out of range"):
         cpu.synthesis.run(later, np.zeros((count, 1, 4), dtype=np.uint64), where)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda f: f.name)
+def test_bits_are_those_of_the_combination(cpu: CpuBackend, field: Field) -> None:
+    program = bits_of(field, 3, shift=200, own=50, seed=4)
+    got = wires_of(cpu, program)
+    _, where = instances(program, 1)
+    values = field_to_ints(field, program.values)
+    integers = [field_to_ints(field, np.ascontiguousarray(got[:, item])) for item in range(BATCH)]
+    for runs, (first, apart) in zip(where.runs.tolist(), where.own_runs.tolist(), strict=True):
+        for lane in range(LANES):
+            for item in integers:
+                given = [1, *(item[start + lane * step] for start, step in runs)]
+                terms = zip(program.value_index, program.columns, strict=True)
+                total = sum(values[v] * given[c] for v, c in terms) % field.modulus
+                begin = first + lane * apart
+                assert item[begin : begin + 50] == [total >> 200 + k & 1 for k in range(50)]
 
 
 def test_bits_of_an_element(cpu: CpuBackend) -> None:

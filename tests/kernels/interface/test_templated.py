@@ -51,6 +51,9 @@ def spoiled(matrix: TemplatedMatrix) -> dict[str, TemplatedMatrix]:
         "no instance": replace(matrix, parts=(replace(first, lanes=0),)),
         "a value": replace(matrix, parts=(replace(first, template=wrong),)),
         "rows": replace(matrix, rows=3),
+        "a row twice": replace(matrix, parts=(first.below(1, 0), *matrix.parts[1:])),
+        "a gap": replace(matrix, parts=matrix.parts[1:]),
+        "entries": replace(matrix, parts=(first.below(0, 1), *matrix.parts[1:])),
         "a position": replace(matrix, position=matrix.position + np.uint32(1)),
         "positions": replace(matrix, position=matrix.position[:-1]),
     }
