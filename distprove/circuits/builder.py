@@ -192,7 +192,7 @@ class CircuitBuilder:
                 parts.append((a_rows, b_rows, c_rows))
         private = {signal.name: signal.wires for signal in b.signals("private")}
         return Template(
-            curve.fr, inputs, b._wires, outputs, tuple(parts), tuple(values.index), tuple(b._steps), private
+            curve.fr, inputs, b._wires, outputs, tuple(parts), tuple(values), tuple(b._steps), private
         )
 
     def place(self, template: Template, inputs: Sequence[Linear]) -> list[Linear]:

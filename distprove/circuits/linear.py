@@ -55,8 +55,14 @@ class Linear:
     def _combine(self, other: Linear | int, factor: int) -> Linear:
         if isinstance(other, int):
             other = Linear.constant(self.field, other)
-        added = ((run, factor * coefficient) for run, coefficient in other.terms.items())
-        return Linear.total(self.field, common_lanes(self, other), (*self.terms.items(), *added))
+        terms, modulus = dict(self.terms), self.field.modulus
+        for run, coefficient in other.terms.items():
+            value = (terms.get(run, 0) + factor * coefficient) % modulus
+            if value:
+                terms[run] = value
+            else:
+                terms.pop(run, None)
+        return Linear(self.field, common_lanes(self, other), terms)
 
     def __add__(self, other: Linear | int) -> Linear:
         return self._combine(other, 1)
@@ -74,7 +80,10 @@ class Linear:
 
     def __mul__(self, factor: int) -> Linear:
         """Multiply by a constant. The product of two combinations needs a constraint: `CircuitBuilder.multiply`."""
-        return Linear.total(self.field, self.lanes, ((run, c * factor) for run, c in self.terms.items()))
+        modulus = self.field.modulus
+        if not factor % modulus:
+            return Linear(self.field, self.lanes, {})
+        return Linear(self.field, self.lanes, {run: c * factor % modulus for run, c in self.terms.items()})
 
     __rmul__ = __mul__
 
@@ -92,8 +101,19 @@ class Linear:
             if not chosen:
                 raise IndexError(f"no lane in {index} of {self.lanes}")
         step = chosen.step if len(chosen) > 1 else 0
+        if len(self.terms) == 1:
+            (((first, stride), c),) = self.terms.items()
+            return Linear(self.field, len(chosen), {(first + chosen.start * stride, stride * step): c})
         terms = (((first + chosen.start * stride, stride * step), c) for (first, stride), c in self.terms.items())
         return Linear.total(self.field, len(chosen), terms)
+
+    def pieces(self, lanes: int) -> list[Linear]:
+        """Successive pieces of so many lanes, which divide those that there are."""
+        if len(self.terms) != 1:
+            return [self[start : start + lanes] for start in range(0, self.lanes, lanes)]
+        (((first, stride), c),) = self.terms.items()
+        field, step = self.field, stride if lanes > 1 else 0
+        return [Linear(field, lanes, {(first + start * stride, step): c}) for start in range(0, self.lanes, lanes)]
 
 
 def common_lanes(*values: Linear) -> int:
@@ -118,10 +138,10 @@ def lanes_of(wires: Sequence[Linear]) -> Linear:
 
 def weighted_sum(weights: Sequence[int], values: Sequence[Linear]) -> Linear:
     """The sum of weight * value over at least one value."""
-    terms = (
-        (run, weight * coefficient)
-        for weight, value in zip(weights, values, strict=True)
-        if weight
-        for run, coefficient in value.terms.items()
-    )
-    return Linear.total(values[0].field, common_lanes(*values), terms)
+    field, sums = values[0].field, dict[Run, int]()
+    for weight, value in zip(weights, values, strict=True):
+        if weight:
+            for run, coefficient in value.terms.items():
+                sums[run] = sums.get(run, 0) + weight * coefficient
+    modulus = field.modulus
+    return Linear(field, common_lanes(*values), {run: c for run, total in sums.items() if (c := total % modulus)})

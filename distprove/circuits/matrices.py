@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,14 +18,16 @@ SIDES = (0, 1, 2)
 """The matrices A, B and C of a constraint system."""
 
 
-class Dictionary:
+class Dictionary(dict[int, int]):
     """Numbers distinct field values in order of first use. A circuit has few of them."""
 
-    def __init__(self) -> None:
-        self.index: dict[int, int] = {}
+    def __missing__(self, value: int) -> int:
+        number = self[value] = len(self)
+        return number
 
-    def __getitem__(self, value: int) -> int:
-        return self.index.setdefault(value, len(self.index))
+    def numbers(self, values: Iterable[int]) -> list[int]:
+        """The numbers of these values."""
+        return list(map(self.__getitem__, values))
 
 
 class Rows(Protocol):
@@ -54,7 +56,7 @@ class ConstraintBlock:
 
     def placed_rows(self, side: int, values: Dictionary, made: Templates) -> Sequence[TemplatedRows]:
         terms = self.side(side).terms
-        index = np.array([values[c] for c in terms.values()], dtype=np.uint32)
+        index = np.array(values.numbers(terms.values()), dtype=np.uint32)
         template = RowTemplate(
             np.array([0, len(terms)], dtype=np.uint32), np.arange(len(terms), dtype=np.uint32), index
         )
@@ -70,7 +72,6 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[Templa
     ends: list[int] = [0]
     columns: list[int] = []
     index: list[int] = []
-    numbers = values.index
 
     def add(placed: Sequence[TemplatedRows]) -> None:
         nonlocal row, entry
@@ -88,7 +89,7 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[Templa
         if isinstance(part, ConstraintBlock) and part.rows == 1:
             terms = part.side(side).terms
             columns.extend([first for first, _ in terms])
-            index.extend([numbers.setdefault(c, len(numbers)) for c in terms.values()])
+            index.extend(values.numbers(terms.values()))
             ends.append(len(columns))
         else:
             flush()
@@ -117,7 +118,7 @@ def placed_matrices(
         values = Dictionary()
         placed = gather(parts, side, values)
         rows = sum(part.rows for part in placed)
-        return TemplatedMatrix(rows, wires, placed, field_from_ints(field, values.index), position)
+        return TemplatedMatrix(rows, wires, placed, field_from_ints(field, values), position)
 
     a, b, c = (matrix(side) for side in SIDES)
     return a, b, c

@@ -52,8 +52,7 @@ def bits_of(
 
     It takes `count` constraints a lane: the lowest bit is what the others leave of the value.
     """
-    lanes = value.lanes
-    bits = [higher[k * lanes : (k + 1) * lanes] for k in range(count - 1)]
+    bits = higher.pieces(value.lanes)
     lowest = value - weighted_sum([2 << k for k in range(count - 1)], bits) if bits else value
     if bits:
         b.constrain(higher, higher, higher)
@@ -82,10 +81,15 @@ def assert_below(b: CircuitBuilder, bits: Sequence[Linear], bound: int, label: s
     the number is already less. So the constraint is D w = the sum of the run's bits, for any w.
     """
     most, missing, k = bound - 1, b.constant(0, bits[0].lanes), len(bits) - 1
+    ones = list[Linear]()
     while k >= 0:
         if most >> k & 1:
-            missing, k = missing + 1 - bits[k], k - 1
+            ones.append(bits[k])
+            k -= 1
             continue
+        if ones:
+            missing = missing + len(ones) - weighted_sum([1] * len(ones), ones)
+            ones = []
         run = [bits[k]]
         while k and not most >> k - 1 & 1:
             k -= 1
