@@ -200,8 +200,8 @@ def verify(
     For a job that ends in one proof the verifier makes circuits, whose size the file decides. More than `tree_wires`
     wires raise TooMuchWork before any is made; the default has room for honest jobs
     (`distprove.stark.recursion.work.MOST_TREE_WIRES`). Under `wrap_vk`, the verification key of a wrap's circuit, the
-    wrap beside the file is verified in place of the one proof. `wrap` of the result has that key's digest, and the
-    bits are then those of the proofs inside the wrap.
+    wrap beside the file is verified in place of the one proof. `wrap` of the result has that key's digest and the
+    wrap's public value, and the bits are then those of the proofs inside the wrap.
 
     With more than one of `threads` the partitions of a STARK are verified in so many forks of this process, where it
     has no other threads and that takes less time.

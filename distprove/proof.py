@@ -138,6 +138,8 @@ class TakenWrap:
 
     key_digest: bytes
     """Of its verification key, which does not show how it was made."""
+    public: int
+    """Its public value: a digest of the job's list and of its salt, by which a contract knows the job."""
     kind: str
     """The kind of proof, in words."""
     soundness: str

@@ -191,9 +191,7 @@ class CircuitBuilder:
                 a_rows, b_rows, c_rows = (template_rows(blocks, side, values) for side in SIDES)
                 parts.append((a_rows, b_rows, c_rows))
         private = {signal.name: signal.wires for signal in b.signals("private")}
-        return Template(
-            curve.fr, inputs, b._wires, outputs, tuple(parts), tuple(values), tuple(b._steps), private
-        )
+        return Template(curve.fr, inputs, b._wires, outputs, tuple(parts), tuple(values), tuple(b._steps), private)
 
     def place(self, template: Template, inputs: Sequence[Linear]) -> list[Linear]:
         """Place one instance of `template` for each lane of `inputs`, and return its outputs, with as many lanes.

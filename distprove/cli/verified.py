@@ -11,7 +11,7 @@ from distprove.cli.summary import proven_rows
 from distprove.registry import entry_of
 
 if TYPE_CHECKING:
-    from distprove.proof import Proof
+    from distprove.proof import Proof, TakenWrap
     from distprove.verification import Verified
 
 
@@ -31,9 +31,13 @@ def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
         "own_program": verified.own_program or None,
         "proven": verified.proven,
         "weakness": verified.weakness,
-        "wrap": None if verified.wrap is None else {"key_digest": verified.wrap.key_digest.hex()},
+        "wrap": None if verified.wrap is None else _wrap(verified.wrap),
         "seconds": verified.seconds,
     }
+
+
+def _wrap(wrap: TakenWrap) -> dict[str, str]:
+    return {"key_digest": wrap.key_digest.hex(), "public": str(wrap.public)}
 
 
 def line(loaded: Proof, verified: Verified) -> str:
@@ -54,6 +58,7 @@ def rows(loaded: Proof, verified: Verified, vk: str) -> Iterator[tuple[str, str]
     if (wrap := verified.wrap) is not None:
         trust = f"{wrap.soundness}; it holds only if you trust how this key was made"
         yield "wrap", f"{escape(wrap.kind)} under key {wrap.key_digest.hex()}\n[dim]{escape(trust)}[/]"
+        yield "digest", f"{wrap.public}\n[dim]the wrap's public value, of this job and its salt alone[/]"
     by_you = f"made from the program that you named, {escape(verified.own_program)}"
     made = by_you if verified.own_program else "made from the program that the file names"
     known = made if entry_of(loaded.system).remakes_key else "came with the proof"

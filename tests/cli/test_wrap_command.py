@@ -62,13 +62,15 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     wrapped = command("verify", run, *FEW, "--json", "--wrap-vk", run / files.KEY)
     assert plain.exit_code == wrapped.exit_code == 0, wrapped.output
     told = facts(wrapped)
-    assert told["wrap"] == {"key_digest": secret.key.digest().hex()}
+    (public,) = read_public(run / files.PUBLIC, BN254)
+    assert told["wrap"] == {"key_digest": secret.key.digest().hex(), "public": str(public)}
     assert facts(plain) == {**told, "wrap": None}
     # It says that it was a wrap, under which key, and of what the bits are proven.
     words = " ".join(command("verify", run, *FEW, "--wrap-vk", run / files.KEY).output.split())
     assert f"Groth16 over BN254 under key {secret.key.digest().hex()}" in words
     assert "bits, proven of the proofs inside the wrap (" in words
     assert "1 partition in a wrap, stark" in words
+    assert f"digest {public} the wrap's public value, of this job and its salt alone" in words
     assert "it holds only if you trust how this key was made" in words
     assert INSECURE in words  # as the report beside it says
     assert not re.search(r"wrap|insecure", command("verify", run, *FEW).output.replace(str(run), ""))
@@ -82,7 +84,6 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     write_verification_key(tmp_path / "other.json", trapdoor(BN254, 1, seed=3).key)
     refused = command("verify", run, *FEW, "--wrap-vk", tmp_path / "other.json")
     assert refused.exit_code == 1
-    (public,) = read_public(run / files.PUBLIC, BN254)
     (run / files.PUBLIC).write_text(json.dumps([str(public + 1)]))
     assert command("verify", run, *FEW, "--wrap-vk", run / files.KEY).exit_code == 1
     assert command("verify", run, *FEW).exit_code == 0  # the one proof stands by itself

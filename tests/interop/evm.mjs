@@ -1,6 +1,7 @@
 // Compiles contracts with solc and calls them in an EVM: [{"source": "...", "calls": ["0x...", ...]}, ...] on stdin, and
 // [{"size": bytes of code, "warnings": [...], "results": [{"valid": true, false or null, "gas": n}, ...]}, ...] on stdout.
 // null stands for a call that reverts. Gas is that of execution: no 21,000 of a transaction, no calldata.
+// "imports" are other sources by their names. With "contract", the name of one, its calls may change its storage.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Common, Hardfork, Mainnet } from "@ethereumjs/common";
@@ -10,12 +11,14 @@ import { createAccount, createAddressFromString, hexToBytes } from "@ethereumjs/
 const solc = createRequire(import.meta.url)("solc");
 const common = new Common({ chain: Mainnet, hardfork: Hardfork.Prague });
 
-async function answersOf({ source, calls }) {
+async function answersOf({ source, calls, imports = {}, contract }) {
   const compiled = JSON.parse(
     solc.compile(
       JSON.stringify({
         language: "Solidity",
-        sources: { "contract.sol": { content: source } },
+        sources: Object.fromEntries(
+          Object.entries({ ...imports, "contract.sol": source }).map(([name, content]) => [name, { content }]),
+        ),
         settings: {
           optimizer: { enabled: true, runs: 200 },
           evmVersion: "prague",
@@ -26,7 +29,8 @@ async function answersOf({ source, calls }) {
   );
   const told = compiled.errors ?? [];
   if (told.some((each) => each.severity === "error")) throw new Error(told.map((each) => each.formattedMessage).join("\n"));
-  const [made] = Object.values(compiled.contracts["contract.sol"]);
+  const found = compiled.contracts["contract.sol"];
+  const made = contract ? found[contract] : Object.values(found)[0];
   const code = hexToBytes("0x" + made.evm.deployedBytecode.object);
 
   const evm = await createEVM({ common });
@@ -36,7 +40,7 @@ async function answersOf({ source, calls }) {
 
   const results = [];
   for (const data of calls) {
-    const { execResult } = await evm.runCall({ to: address, data: hexToBytes(data), gasLimit: 30_000_000n, isStatic: true });
+    const { execResult } = await evm.runCall({ to: address, data: hexToBytes(data), gasLimit: 30_000_000n, isStatic: !contract });
     const word = execResult.returnValue;
     const valid = execResult.exceptionError || word.length !== 32 ? null : BigInt("0x" + Buffer.from(word).toString("hex"));
     results.push({ valid: valid === null ? null : valid === 1n ? true : valid === 0n ? false : `${valid}`, gas: Number(execResult.executionGasUsed) });

@@ -15,6 +15,7 @@ from distprove.errors import UsageError
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.snarkjs import format_verification_key
 from distprove.groth16.solidity import CALLDATA, CONTRACT, MOST_PUBLIC, calldata, contract
+from kernels.cpu.keccak import keccak256
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from tests.cli.conftest import run as command
 from tests.conftest import Snarkjs
@@ -22,19 +23,21 @@ from tests.support.simulated_proofs import OUTSIDE, trapdoor
 
 pytestmark = pytest.mark.node
 HERE = Path(__file__).parent
+DOCS = HERE.parents[1] / "docs"
 PUBLIC = [3, 4]
 WORD = 32
 CODE_LIMIT = 24_576
 """Bytes of a contract's code at most (EIP-170)."""
 
 
-def call(*contracts: tuple[str, list[bytes]]) -> list[dict[str, Any]]:
+def call(*contracts: tuple[str, list[bytes]], **more: Any) -> list[dict[str, Any]]:
     """Returns, for each source of a contract with its calldata, the answer of `verifyProof` to each, with gas; None for
-    a call that reverts. One process does all: it takes two seconds to load the compiler."""
+    a call that reverts. One process does all: it takes two seconds to load the compiler. `more` is what `evm.mjs` takes
+    beside these."""
     if shutil.which("node") is None or not (HERE / "node_modules" / "solc").is_dir():
         pytest.skip("solc and an EVM are not installed (make node)")
     given = json.dumps(
-        [{"source": source, "calls": [f"0x{each.hex()}" for each in calls]} for source, calls in contracts]
+        [{"source": source, "calls": [f"0x{each.hex()}" for each in calls], **more} for source, calls in contracts]
     )
     done = subprocess.run(["node", HERE / "evm.mjs"], input=given, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
@@ -145,6 +148,30 @@ def test_the_contract_and_calldata_of_snarkjs_suit_ours(snarkjs: Snarkjs, shared
     sources = [path.read_text() for path in (tmp_path / "theirs.sol", tmp_path / "files" / CONTRACT)]
     for told in call(*((source, calls) for source in sources)):
         assert [each["valid"] for each in told["results"]] == [True, False]
+
+
+def test_a_contract_of_the_documents_remembers_what_was_proven() -> None:
+    """The example for wraps: it keeps the public values of proofs that hold, and no others."""
+    (example,) = re.findall(r"```solidity\n(.*?)```", (DOCS / "recursion.md").read_text(encoding="utf-8"), re.DOTALL)
+    secret = trapdoor(BN254, 1)
+    digest, other = BN254.fr.modulus - 1, 5
+    good = calldata(secret.prove([digest], seed=0), [digest])
+    submits = [
+        selector("submit(uint256[2],uint256[2][2],uint256[2],uint256)") + data
+        for data in (with_words(good, {8: other})[4:], with_words(good, {0: word(good, 0) ^ 1})[4:], good[4:])
+    ]
+    known = [selector("proven(uint256)") + value.to_bytes(WORD, "big") for value in (digest, other)]
+    calls = [*submits[:2], *known, submits[2], *known, submits[2]]
+    (told,) = call((example, calls), imports={CONTRACT: contract(secret.key)}, contract="ProvenJobs")
+    bad, bad_too, *before, first, known_then, others, again = [each["valid"] for each in told["results"]]
+    assert bad is bad_too is None  # reverts
+    assert before == [False, False]
+    assert (first, known_then, others, again) == (True, True, False, False)
+    assert not told["warnings"]
+
+
+def selector(signature: str) -> bytes:
+    return keccak256(signature.encode())[:4]
 
 
 def test_a_key_of_others_and_a_proof_without_contract(tmp_path: Path) -> None:

@@ -40,9 +40,10 @@ class Wrap:
         return cls(read_verification_key(key), read_proof(folder / PROOF, BN254), read_public(folder / PUBLIC, BN254))
 
     def taken(self) -> TakenWrap:
-        """What a verifier prints of the wrap."""
+        """What a verifier prints of the wrap, which has been verified."""
+        (public,) = self.public
         known = "its soundness is not proven in bits, some 100 by what is known of BN254"
-        return TakenWrap(self.key.digest(), "Groth16 over BN254", known)
+        return TakenWrap(self.key.digest(), public, "Groth16 over BN254", known)
 
     def contents(self) -> Mapping[str, bytes]:
         """The content of each file, by its name."""
