@@ -13,6 +13,7 @@ import pytest
 from distprove.cli.option_groups import NEEDED, SettingsGroup
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
+from distprove.filecoin.options import FilecoinOptions
 from distprove.formats.plain_data import KINDS
 from distprove.groth16.options import Groth16Options
 from distprove.options import Setting, check_keys, keys_of, setting, settings_of
@@ -20,7 +21,12 @@ from distprove.settings import ExecutorSettings, settings_from
 from distprove.stark.options import StarkOptions
 from tests.support import ROOT
 
-TABLES = {"How it is run": ExecutorSettings, "Groth16": Groth16Options, "A STARK": StarkOptions}
+TABLES = {
+    "How it is run": ExecutorSettings,
+    "Groth16": Groth16Options,
+    "A STARK": StarkOptions,
+    "Filecoin": FilecoinOptions,
+}
 """The sections of docs/jobs.md and what their tables are of."""
 HEAD = "| key | option | value | default | |\n|---|---|---|---|---|\n"
 
