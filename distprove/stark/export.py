@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from distprove.entry import Exported
 from distprove.errors import InputError, InvalidProof
@@ -17,13 +19,16 @@ from distprove.stark.programs import PROGRAMS
 
 WHOLE_FILE = "one_proof.msgpack"
 """Name of the file of the one proof of a job that ends in one."""
+WRAP_FOLDER = "wrap"
+"""Name of the folder of a job's wrap: all that its verifier reads."""
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
     """Write the verifying key, each partition's proof as the map that stands in proof.msgpack, canonically encoded, the
-    one proof of a job that ends in one, and the job's output, if one lies beside the proof.
+    one proof of a job that ends in one, and the job's output, if one lies beside the proof. If the job has a wrap, its
+    files are in a folder with the list of partitions and without their one proof.
 
-    Raises InvalidProof when the proof is of another key.
+    Raises InvalidProof when the proof is of another key, InputError and FormatError for a bad wrap.
     """
     shipped = str(proof.verification_key.get("program")) in PROGRAMS
     key = shipped_key(proof.verification_key)[0] if shipped else key_in(run)
@@ -39,11 +44,29 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
             out.write_new(WHOLE_FILE, canonical.encode(proof.whole))
         if proof.output is not None:
             out.write_new(OUTPUT_FILE, proof.output)
+        if proof.salt is not None and proof.whole is not None:
+            _write_wrap(proof, proof.whole, run, out)
     file = run / PROOF_FILE if run.is_dir() else run
     command: tuple[str, ...] = ("distprove", "verify", str(file), "--vk", str(folder / KEY_FILE))
     if proof.output is not None:
         command += ("--output", str(folder / OUTPUT_FILE))
     return Exported(names, command, checks_all=True, own_key=not shipped)
+
+
+def _write_wrap(proof: Proof, whole: dict[str, Any], run: Path, out: Folder) -> None:
+    """Write the wrap that lies in a run or beside a file, if it is there, as a folder that `verify --wrap-vk` reads."""
+    from distprove.stark.wrap.files import KEY, PROOF, Wrap
+
+    beside = run if run.is_dir() else run.parent
+    if not (beside / PROOF).is_file():
+        return
+    wrap = Wrap.read(run, beside / KEY)
+    with out.folder(WRAP_FOLDER) as inner:
+        inner.write_new(PROOF_FILE, replace(proof, whole={**whole, "proof": {}}).to_bytes())
+        for name, content in wrap.contents().items():
+            inner.write_new(name, content)
+        if proof.output is not None:
+            inner.write_new(OUTPUT_FILE, proof.output)
 
 
 def key_in(run: Path) -> AnyKey:

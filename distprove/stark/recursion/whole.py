@@ -95,6 +95,10 @@ def verify_whole(
     # 1. The form of all that is given, before keys are made.
     checked = checked_key(key)
     check_whole(whole)
+    if SALT in whole and not whole["proof"]:
+        raise InvalidProof(
+            "the file has a list of partitions and no proof but its wrap: name the wrap's key (--wrap-vk)"
+        )
     check_fields(whole["proof"], FIELDS, ROOT)
     heights_of_listed(checked, partitions)
     total, listed = sum_in(whole["sum"]), commitments_of(partitions)

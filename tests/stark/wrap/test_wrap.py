@@ -23,8 +23,9 @@ from distprove.groth16.snarkjs import format_proof, format_public, write_verific
 from distprove.groth16.solidity import calldata, contract
 from distprove.groth16.zkey import read_zkey
 from distprove.job import Job
+from distprove.proof import PROOF_FILE, Proof
 from distprove.proof import SALT as SALT_FIELD
-from distprove.proof import Proof
+from distprove.stark.export import WRAP_FOLDER, export
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import node_key
 from distprove.stark.multilinear.key import MultilinearKey, with_root
@@ -172,6 +173,33 @@ def test_the_roots_proof_is_not_looked_at(jobs: tuple[Wrapped, Wrapped], secret:
     job.check(tmp_path, simulated(secret, job.digest), secret.key, without)
     with pytest.raises(InvalidProof, match="does not verify"):
         job.check(tmp_path, Wrap(secret.key, secret.prove([1], seed=1), (job.digest,)), secret.key)
+
+
+def test_an_exported_wrap_needs_no_other_proof(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
+    """Its folder has the list, the salt and the wrap, and nothing of the root's proof."""
+    job, _ = jobs
+    run, out = tmp_path / "run", tmp_path / "out"
+    run.mkdir()
+    job.proof.write(run / PROOF_FILE)
+    export(job.proof, run, tmp_path / "without")
+    assert not (tmp_path / "without" / WRAP_FOLDER).exists()
+    for name, content in simulated(secret, job.digest).contents().items():
+        (run / name).write_bytes(content)
+    for place in (run, run / PROOF_FILE):
+        export(job.proof, place, out)
+    listed = Proof.read_from(out / WRAP_FOLDER)
+    assert listed.job_digest == job.proof.job_digest
+    assert listed.salt == job.proof.salt
+    record = (job.proof.whole or {})["proof"]
+    held = b"".join(path.read_bytes() for path in sorted((out / WRAP_FOLDER).iterdir()))
+    assert not any(record[field] in held for field in ("openings", "final", "gkr"))
+    verifier = StarkVerifier(job.key, node_key=node_key)
+    listed.verify(verifier.with_wrap(out / WRAP_FOLDER, out / WRAP_FOLDER / files.KEY))
+    with pytest.raises(InvalidProof, match="--wrap-vk"):
+        listed.verify(verifier)
+    (run / files.PROOF).write_text("{}")
+    with pytest.raises(FormatError):
+        export(job.proof, run, tmp_path / "bad")
 
 
 def test_wraps_of_something_else_are_refused(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
