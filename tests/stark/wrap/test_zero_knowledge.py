@@ -146,9 +146,11 @@ def test_blinding_of_few_bits_is_found(tiny: Prover, blinding: Callable[[int], B
 def test_each_attempt_is_blinded_afresh(tiny: Prover, cpu: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that makes its wrap again, or that is resumed, draws r and s from the system's generator again."""
     drawn: list[int] = []
+    limits: list[int] = []
     known = secrets.randbelow
 
     def counted(limit: int) -> int:
+        limits.append(limit)
         drawn.append(known(limit))
         return drawn[-1]
 
@@ -156,7 +158,9 @@ def test_each_attempt_is_blinded_afresh(tiny: Prover, cpu: CpuBackend, monkeypat
     task = Wrapping(tiny.path, tiny.witnesses[0])
     proofs = [Groth16Proof.from_dict(task.run(cpu, None)) for _ in range(3)]
     assert len(drawn) == len(set(drawn)) == 2 * len(proofs)
-    assert max(drawn).bit_length() > 200
+    assert set(limits) == {BN254.fr.modulus}
+    blinding = fresh_blinding(BN254.fr.modulus)
+    assert [blinding.r, blinding.s] == drawn[-2:]
     points = [getattr(proof, name).tobytes() for proof in proofs for name in ("a", "b", "c")]
     assert len(set(points)) == len(points)
 
