@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import secrets
 import signal
 import tempfile
@@ -39,6 +38,7 @@ from distprove.errors import (
     typed,
 )
 from distprove.formats.folder import Folder
+from distprove.host.collector import collecting_seldom
 from distprove.host.memory import most_resident
 from distprove.proof import (
     OUTPUT_FILE,
@@ -408,35 +408,6 @@ def _discard(run: Run, partition: Partition, report: Report, reason: str) -> Non
     report.counters.damaged_files += 1
     run.note("damaged", partition=partition.name, reason=reason)
     run.discard(partition)
-
-
-@contextmanager
-def collecting_seldom() -> Iterator[None]:
-    """Inside the block the collector looks for circles a thirtieth as often. A job makes objects by the million, next
-    to none of them in circles, and to look at them all took a tenth of the driver's time.
-
-    Several drivers of a process may be inside: the first one changes what holds for the process, the last one restores
-    it.
-    """
-    global _inside, _threshold
-    with _collector:
-        _inside += 1
-        if _inside == 1:
-            _threshold = gc.get_threshold()
-            if _threshold[0]:  # it looks at all
-                gc.set_threshold(max(_threshold[0], 20_000), *_threshold[1:])
-    try:
-        yield
-    finally:
-        with _collector:
-            _inside -= 1
-            if not _inside:
-                gc.set_threshold(*_threshold)
-
-
-_collector = threading.Lock()
-_inside, _threshold = 0, gc.get_threshold()
-"""Number of drivers inside of `collecting_seldom`, and what held before the first of them."""
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from actors import patience
 from actors.protocol import Place
-from cluster.driver import collecting_seldom, drive
+from cluster.driver import drive
 from cluster.eventlog import harmless, log_progress
 from cluster.opening import open_scheduler
 from cluster.recent import Recent
@@ -70,6 +70,7 @@ from distprove.errors import (
 from distprove.formats.files import real, require_apart
 from distprove.formats.folder import Folder
 from distprove.formats.owncode import names_code
+from distprove.host.collector import collecting_seldom
 from distprove.host.provenance import version
 from distprove.job import Job
 from distprove.options import Options

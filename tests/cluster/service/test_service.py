@@ -17,7 +17,6 @@ import pytest
 
 import distprove.registry as registry
 from actors.worker import Worker
-from cluster.driver import collecting_seldom
 from cluster.opening import open_scheduler
 from cluster.record.journal import read_journal
 from cluster.record.run import StoredRun
@@ -42,6 +41,7 @@ from distprove.errors import (
     ServiceGone,
     UsageError,
 )
+from distprove.host.collector import collecting_seldom
 from distprove.job import Job
 from distprove.measure.campaign.service_kills import Campaign, make_key
 from distprove.proof import PROOF_FILE, Proof
