@@ -1,7 +1,8 @@
 """The witness program of a wrap's circuit as a tape: arrays, which native code runs through from begin to end.
 
-A wrap has hundreds of thousands of small steps, most of which wait for the one before. The schedule of other circuits
-makes each a call of Python; this one makes none. A tape takes far longer to record than to run, so it is kept.
+A wrap has hundreds of thousands of small steps. The schedule of other circuits makes each a call of Python; this one
+makes none. Native code runs those at once that do not wait for each other. A tape takes far longer to record than to
+run, so it is kept.
 
 Operations are rows of eight words: kind, lanes, first wire, three combinations a, b and c, a count, a label.
 
@@ -30,14 +31,15 @@ from numpy.typing import NDArray
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Signal, encoded
 from distprove.circuits.linear import Linear
+from distprove.circuits.matrices import Dictionary
 from distprove.circuits.program import Check, Invert, MultiplyAdd, Step
 from distprove.circuits.templates import Template, TemplateInstances
 from distprove.circuits.wrap.division import Digits, Divide
 from distprove.circuits.wrap.integers import HigherBits, Ratio
 from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.groth16.inputs import Inputs
+from kernels.cpu.backend import CpuBackend
 from kernels.host.native import native
-from kernels.interface.backend import Backend
 from kernels.interface.synthesis import Products
 from kernels.maths.curves import BN254
 from kernels.maths.encoding import field_from_ints
@@ -92,8 +94,8 @@ class Tape:
         templates = [(inputs, *map(_bytes, own)) for inputs, own in self.templates]
         object.__setattr__(self, "_native", native.WrapTape(self.wires, *arrays, templates))
 
-    def witness(self, inputs: Inputs, backend: Backend) -> NDArray[np.uint64]:
-        """The witness of one input, (wires, 4) canonical integers. `backend` is that of a CPU.
+    def witness(self, inputs: Inputs, backend: CpuBackend) -> NDArray[np.uint64]:
+        """The witness of one input, (wires, 4) canonical integers, on the threads of `backend`.
 
         Raises WitnessGenerationError for a missing, unknown or misshapen signal and UnsatisfiedWitness where a
         condition does not hold; neither message holds a value.
@@ -103,22 +105,15 @@ class Tape:
         given = backend.vectors.to_montgomery(FIELD, encoded(inputs, self.inputs, FIELD))
         for signal in self.inputs:
             values[signal.first : signal.first + signal.lanes], given = given[: signal.lanes], given[signal.lanes :]
-        broken = self._native.run(_bytes(values))  # type: ignore[attr-defined]
-        if broken:
-            label = self.labels[self.arrays["operations"][broken[0], WIDTH - 1]]
-            raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {label}")
-        standard: NDArray[np.uint64] = backend.vectors.from_montgomery(FIELD, values)
-        return standard if self.order is None else standard[self.order]
-
-    @property
-    def order(self) -> NDArray[np.int64] | None:
-        """The tape's wire that is each wire of a witness; None where no wire moves."""
-        leading = np.array([0, *self.outputs], dtype=np.int64)
-        if (leading == np.arange(len(leading))).all():
-            return None
-        rest = np.ones(self.wires, dtype=np.bool_)
-        rest[leading] = False
-        return np.concatenate([leading, np.flatnonzero(rest)])
+        standard = np.empty_like(values)
+        with backend.pool.leased(self.wires) as leased:
+            threads = leased if isinstance(leased, native.Pool) else native.Pool(leased.threads)
+            broken = self._native.run(threads, _bytes(values))  # type: ignore[attr-defined]
+            if broken:
+                label = self.labels[self.arrays["operations"][broken[0], WIDTH - 1]]
+                raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {label}")
+            native.finish_wires(threads, _bytes(values), [0, *self.outputs], _bytes(standard))
+        return standard
 
 
 def record(b: CircuitBuilder) -> Tape:
@@ -139,7 +134,7 @@ class _Recorder:
     def __init__(self) -> None:
         self._operations: list[int] = []
         self._rows, self._columns, self._strides, self._index = [0], [], [], []  # type: ignore[var-annotated]
-        self._values = {1: 0, FIELD.modulus - 1: 1}
+        self._values = Dictionary({1: 0, FIELD.modulus - 1: 1})
         self._numbers: dict[int, int] = {}
         self._runs: list[int] = []
         self._templates: dict[int, int] = {}
@@ -179,10 +174,10 @@ class _Recorder:
         if number is None:
             number = self._numbers[id(linear)] = len(self._rows) - 1
             self._kept.append(linear)
-            for (first, stride), coefficient in linear.terms.items():
-                self._columns.append(first)
-                self._strides.append(stride)
-                self._index.append(self._values.setdefault(coefficient, len(self._values)))
+            terms = linear.terms
+            self._columns += [first for first, _ in terms]
+            self._strides += [stride for _, stride in terms]
+            self._index += self._values.numbers(terms.values())
             self._rows.append(len(self._columns))
         return number
 

@@ -1,14 +1,21 @@
-// The wires of a wrap's circuit over BN254's scalar field from its inputs: a tape of operations, one after the other.
+// The wires of a wrap's circuit over BN254's scalar field from its inputs: a tape of operations.
 //
 // Layout: an operation is a row of eight 32-bit words. Combinations of wires are rows of terms (wire, step to the next lane,
 // number of the coefficient); coefficients 0 and 1 are 1 and -1. Templates are programs of products (synthesis.h).
-// Bound: products of the field, of which a term takes one unless its wire is zero or one, as bits are.
+// Order: an operation's level is one more than those of the operations that set its wires. Levels with little work go one
+// after the other on one thread; the operations of others, and all checks, go on several (batches.h).
+// Bound: products of the field, of which a term takes one unless its wire is zero or one, as bits are; the transcript's
+// permutations, each of which waits for the one before; and the memory of the wires.
 // distprove/circuits/wrap/tape.py writes tapes, and says what each operation does.
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <mutex>
 #include <type_traits>
 
+#include "batches.h"
 #include "bindings.h"
 #include "curve/curves.h"
 #include "synthesis.h"
@@ -31,6 +38,16 @@ struct Operation {
   u32 kind, lanes, first, a, b, c, count, more;
 };
 static_assert(sizeof(Operation) == 32, "eight words");
+
+// Some lanes of an operation.
+struct Item {
+  u32 operation, lane, end;
+};
+
+// Work in units of some 5 ns, a term's: of an item that is not cut further, and of a level whose items go on one thread.
+constexpr u64 PIECE = 2000, NARROW = 6000;
+constexpr u64 INVERSION = 1500, DIVISION = 80, PRODUCT = 8;
+constexpr size_t FINISHED = 1 << 13;  // wires that are brought to their form and place at a time
 
 struct Integer {
   u64 w[4];
@@ -117,20 +134,144 @@ class Tape {
                               nb::cast<InBytes>(t[3]), nb::cast<InBytes>(t[4]));
     }
     check();
+    inverses_[0] = Fr::zero();
+    for (size_t n = 1; n < inverses_.size(); ++n) inverses_[n] = element_of((u64)n).inverse();
+    plan();
   }
 
   u32 wires() const { return wires_; }
 
-  // Sets all wires that no input sets. Returns the operations whose condition does not hold.
-  std::vector<u32> run(Fr* wires) const {
+  // Sets all wires that no input sets. Returns the operations whose condition does not hold, in order.
+  std::vector<u32> run(Pool& pool, Fr* wires) const {
     std::vector<u32> broken;
-    for (size_t i = 0; i < operations_.size(); ++i)
-      for (u32 lane = 0; lane < operations_[i].lanes; ++lane)
-        if (!run(operations_[i], lane, wires)) broken.push_back((u32)i);
+    std::mutex found;
+    batches_.run(pool, [&](size_t first, size_t last, int) {
+      for (size_t i = first; i < last; ++i) {
+        const Item& item = items_[i];
+        bool holds = true;
+        for (u32 lane = item.lane; lane < item.end; ++lane) holds &= run(operations_[item.operation], lane, wires);
+        if (holds) continue;
+        const std::lock_guard<std::mutex> lock(found);
+        broken.push_back(item.operation);
+      }
+    });
+    std::sort(broken.begin(), broken.end());
+    broken.erase(std::unique(broken.begin(), broken.end()), broken.end());
     return broken;
   }
 
  private:
+  // Sorts the operations into batches. Throws std::invalid_argument for an operation that sets a wire that was set, or
+  // that one before it reads.
+  void plan() {
+    constexpr u32 READ = 1;  // by an operation before any that sets it: an input
+    std::vector<u32> level(wires_, 0);  // READ + 1 + that of the operation that sets it
+    std::vector<std::vector<u32>> levels;
+    std::vector<u32> checks;
+    for (size_t i = 0; i < operations_.size(); ++i) {
+      const Operation& op = operations_[i];
+      u32 own = 0;
+      each_wire(op, [&](size_t wire) {
+        level[wire] = std::max(level[wire], READ);
+        own = std::max(own, level[wire] - READ);
+      });
+      if ((Kind)op.kind == Kind::CHECK) {
+        checks.push_back((u32)i);
+        continue;
+      }
+      if (own >= levels.size()) levels.resize(own + 1);
+      levels[own].push_back((u32)i);
+      for (size_t wire = op.first, end = wire + size_t(sets(op)) * op.lanes; wire < end; ++wire) {
+        if (level[wire]) throw std::invalid_argument("operation: a wire that was set or read before");
+        level[wire] = READ + 1 + own;
+      }
+    }
+    std::vector<u32> narrow;
+    for (const auto& own : levels) {
+      u64 work = 0;
+      for (const u32 i : own) work += work_of(operations_[i]) * operations_[i].lanes;
+      if (work < NARROW) {
+        narrow.insert(narrow.end(), own.begin(), own.end());
+        continue;
+      }
+      add(narrow, ~u64(0));
+      narrow.clear();
+      add(own, PIECE);
+    }
+    add(narrow, ~u64(0));
+    add(checks, PIECE);
+  }
+
+  // Adds a batch of these operations, in pieces of some work.
+  void add(const std::vector<u32>& operations, u64 piece) {
+    u64 work = 0;
+    for (const u32 i : operations) {
+      const Operation& op = operations_[i];
+      const u64 own = work_of(op);
+      for (u32 lane = 0; lane < op.lanes;) {
+        const u32 lanes = (u32)std::min<u64>(op.lanes - lane, std::max<u64>(1, (piece - std::min(work, piece)) / own));
+        items_.push_back({i, lane, lane + lanes});
+        batches_.add_item();
+        lane += lanes, work += own * lanes;
+        if (work >= piece) batches_.end_piece(), work = 0;
+      }
+    }
+    batches_.end_batch();
+  }
+
+  // The work of a lane.
+  u64 work_of(const Operation& op) const {
+    const auto terms = [&](u32 number) -> u64 { return rows_[number + 1] - rows_[number]; };
+    switch ((Kind)op.kind) {
+      case Kind::MULTIPLY_ADD:
+        return PRODUCT + terms(op.a) + terms(op.b) + terms(op.c);
+      case Kind::INVERT:
+        return INVERSION + terms(op.a);
+      case Kind::RATIO:
+        return 2 * PRODUCT + terms(op.a) + terms(op.b);
+      case Kind::BITS:
+      case Kind::DIVIDE:
+      case Kind::DIGITS:
+        return DIVISION + terms(op.a) + op.count / 4;
+      case Kind::CHECK:
+        return PRODUCT + terms(op.a) + (op.a == op.b && op.a == op.c ? 0 : terms(op.b) + terms(op.c));
+      case Kind::PLACE:
+        return PRODUCT * (u64)templates_[op.a].own + 2 * (u64)templates_[op.a].columns.size();
+    }
+    return 1;
+  }
+
+  // Calls back for each wire that an operation reads, of all lanes.
+  template <class Call>
+  void each_wire(const Operation& op, const Call& call) const {
+    const auto run = [&](i64 first, i64 stride) {
+      for (i64 lane = 0; lane < (stride ? (i64)op.lanes : 1); ++lane) call((size_t)(first + lane * stride));
+    };
+    const auto terms = [&](u32 number) {
+      for (u32 k = rows_[number]; k < rows_[number + 1]; ++k) run(columns_[k], strides_[k]);
+    };
+    switch ((Kind)op.kind) {
+      case Kind::MULTIPLY_ADD:
+      case Kind::CHECK:
+        terms(op.a);
+        if (op.b != op.a) terms(op.b);
+        if (op.c != op.a) terms(op.c);
+        break;
+      case Kind::RATIO:
+        terms(op.a), terms(op.b);
+        break;
+      case Kind::INVERT:
+      case Kind::BITS:
+      case Kind::DIVIDE:
+      case Kind::DIGITS:
+        terms(op.a);
+        break;
+      case Kind::PLACE:
+        for (u32 i = 0; i < templates_[op.a].inputs; ++i) run(runs_[2 * (op.b + i)], runs_[2 * (op.b + i) + 1]);
+        break;
+    }
+  }
+
   Fr combination(u32 number, u32 lane, const Fr* wires) const {
     Fr sum = Fr::zero();
     const Fr one = Fr::one();
@@ -147,6 +288,12 @@ class Tape {
       }
     }
     return sum;
+  }
+
+  // The inverse; of small integers, which ratios have as divisors, from a table.
+  Fr inverse(const Fr& x) const {
+    const Integer n = integer_of(x);
+    return n.w[0] < inverses_.size() && !(n.w[1] | n.w[2] | n.w[3]) ? inverses_[n.w[0]] : x.inverse();
   }
 
   // Writes the bits 1 .. count - 1, bit k of this lane to the wire at + (k - 1) * lanes.
@@ -168,7 +315,7 @@ class Tape {
         return true;
       case Kind::RATIO: {
         const Fr total = combination(op.a, lane, wires);
-        *out = total.is_zero() ? Fr::zero() : total * combination(op.b, lane, wires).inverse();
+        *out = total.is_zero() ? Fr::zero() : total * inverse(combination(op.b, lane, wires));
         return true;
       }
       case Kind::BITS:
@@ -224,46 +371,54 @@ class Tape {
   void check(const Operation& op) const {
     if (op.kind >= KINDS || op.lanes == 0) throw std::invalid_argument("operation: of no kind");
     const i64 lanes = op.lanes;
-    i64 sets = 0;
     switch ((Kind)op.kind) {
       case Kind::MULTIPLY_ADD:
+      case Kind::CHECK:
         check(op.a, lanes), check(op.b, lanes), check(op.c, lanes);
-        sets = 1;
-        break;
-      case Kind::INVERT:
-        check(op.a, lanes);
-        sets = 1;
         break;
       case Kind::RATIO:
         check(op.a, lanes), check(op.b, lanes);
-        sets = 1;
         break;
-      case Kind::BITS:
-        check(op.a, lanes), check_bits(op.count);
-        sets = op.count - 1;
-        break;
-      case Kind::DIVIDE:
-        check(op.a, lanes), check_bits(op.count);
-        sets = WORD_BITS + op.count - 1;
-        break;
+      case Kind::INVERT:
       case Kind::DIGITS:
         check(op.a, lanes);
-        sets = DIGITS * WORD_BITS;
         break;
-      case Kind::CHECK:
-        check(op.a, lanes), check(op.b, lanes), check(op.c, lanes);
+      case Kind::BITS:
+      case Kind::DIVIDE:
+        check(op.a, lanes), check_bits(op.count);
         break;
       case Kind::PLACE: {
         if (op.a >= templates_.size()) throw std::invalid_argument("operation: no such template");
         const Template& own = templates_[op.a];
         if (2 * ((size_t)op.b + own.inputs) > runs_.size()) throw std::invalid_argument("operation: no such runs");
         for (u32 i = 0; i < own.inputs; ++i) check_run(runs_[2 * (op.b + i)], runs_[2 * (op.b + i) + 1], lanes);
-        sets = own.own;
         break;
       }
     }
-    if (op.first < (sets > 0) || !block_inside(op.first, sets, lanes, wires_))
+    const i64 own = sets(op);
+    if (op.first < (own > 0) || !block_inside(op.first, own, lanes, wires_))
       throw std::invalid_argument("operation: wires out of range");
+  }
+
+  // The wires that a lane of an operation sets.
+  i64 sets(const Operation& op) const {
+    switch ((Kind)op.kind) {
+      case Kind::MULTIPLY_ADD:
+      case Kind::INVERT:
+      case Kind::RATIO:
+        return 1;
+      case Kind::BITS:
+        return op.count - 1;
+      case Kind::DIVIDE:
+        return WORD_BITS + op.count - 1;
+      case Kind::DIGITS:
+        return DIGITS * WORD_BITS;
+      case Kind::CHECK:
+        return 0;
+      case Kind::PLACE:
+        return templates_[op.a].own;
+    }
+    return 0;
   }
 
   static void check_bits(u32 count) {
@@ -287,13 +442,37 @@ class Tape {
   std::vector<Fr> values_;
   std::vector<i64> runs_;
   std::vector<Template> templates_;
+  std::array<Fr, 64> inverses_;
+  std::vector<Item> items_;
+  Batches batches_;
 };
 
-std::vector<u32> run(const Tape& tape, OutBytes wires) {
+std::vector<u32> run(const Tape& tape, Pool& pool, OutBytes wires) {
   expect(wires, (size_t)tape.wires() * sizeof(Fr), "wires");
   aligned(wires, "wires");
   nb::gil_scoped_release release;
-  return tape.run(reinterpret_cast<Fr*>(wires.data()));
+  return tape.run(pool, reinterpret_cast<Fr*>(wires.data()));
+}
+
+// The wires as integers in the order of a witness: those with the numbers `leading`, ascending, then all others.
+void finish(Pool& pool, InBytes wires, const std::vector<u32>& leading, OutBytes out) {
+  const size_t count = count_of(wires, sizeof(Fr), "wires");
+  expect(out, wires.size(), "out");
+  aligned(wires, "wires"), aligned(out, "out");
+  for (size_t i = 0; i < leading.size(); ++i)
+    if (leading[i] >= count || (i && leading[i] <= leading[i - 1]))
+      throw std::invalid_argument("leading: not the numbers of wires, ascending");
+  const Fr* from = reinterpret_cast<const Fr*>(wires.data());
+  Fr* to = reinterpret_cast<Fr*>(out.data());
+  nb::gil_scoped_release release;
+  pool.ranges(count, FINISHED, [&](size_t begin, size_t end) {
+    size_t before = std::lower_bound(leading.begin(), leading.end(), begin) - leading.begin();
+    for (size_t i = begin; i < end; ++i) {
+      const bool leads = before < leading.size() && leading[before] == i;
+      to[leads ? before : i - before + leading.size()] = from[i].from_montgomery();
+      before += leads;
+    }
+  });
 }
 
 }  // namespace
@@ -304,6 +483,7 @@ void bind_wrap_witness(nb::module_& m) {
                     const InBytes&, nb::list>())
       .def_prop_ro("wires", &Tape::wires)
       .def("run", &run, "Sets all wires but inputs, (wires, 4) in Montgomery form; the operations that do not hold.");
+  m.def("finish_wires", &finish, "The wires as integers, some first: (wires, 4) from Montgomery form.");
 }
 
 }  // namespace dp
