@@ -31,6 +31,8 @@ _ABANDONED = 3600.0
 """Seconds after which a file that is not complete is taken for one that nobody writes any more."""
 _LOCK, _PATIENCE, _LOOK = ".lock", 120.0, 0.02
 """The suffix of a file that is locked while another one is made; seconds that others wait, and between two looks."""
+_SEEN = ".seen"
+"""The suffix of the file beside a large one that has the identity under which that one was digested."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ def user_cache_dir(name: str) -> Path:
         return Path(os.devnull) / "distprove" / name
 
 
-def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:
+def find(folder: Path, key: str, suffix: str, *, large: bool = False) -> IO[bytes] | None:
     """Return the file that `keep` made for `key`, open; None if it is absent, damaged, or may be someone else's.
 
-    The file's `name` is its path. It may be loaded by that path too, because nobody else can change the folder.
+    The file's `name` is its path. It may be loaded by that path too, because nobody else can change the folder. A
+    `large` file is digested once: its content is not read again while its device, number, size and times are the same.
     """
     with contextlib.suppress(OSError):
         if not _may_use(folder, create=False):
@@ -67,19 +70,30 @@ def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:
                 continue
             with contextlib.ExitStack() as opened:
                 file = opened.enter_context(open(path, "rb", opener=_open_no_link))
-                if not is_ours(os.fstat(file.fileno())):
+                facts = os.fstat(file.fileno())
+                if not is_ours(facts):
                     continue
-                if path.name == _name(key, file, suffix):
+                known = large and _is_seen(path, facts)
+                if known or path.name == _name(key, file, suffix):
                     with contextlib.suppress(OSError):  # root's file, or on a disk that is mounted read-only
-                        os.utime(file.fileno())  # `_evict` goes by this time
+                        if large and not known:
+                            _see(path, file, facts)
+                        os.utime(_seen(path) if large else file.fileno())  # `_evict` goes by this time
                     opened.pop_all()
                     return file
             path.unlink()
+            _seen(path).unlink(missing_ok=True)
     return None
 
 
 def keep(
-    folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object], bound: Bound | None = None
+    folder: Path,
+    key: str,
+    suffix: str,
+    fill: Callable[[IO[bytes]], object],
+    bound: Bound | None = None,
+    *,
+    large: bool = False,
 ) -> IO[bytes] | None:
     """Make a cache file with what `fill` writes and return it open, as `find` does; None if the folder is not usable.
 
@@ -99,11 +113,14 @@ def keep(
                 fill(file)
                 file.flush()
                 with open(file.name, "rb", opener=_open_no_link) as made:
-                    os.replace(file.name, folder / _name(key, made, suffix))
+                    facts, path = os.fstat(made.fileno()), folder / _name(key, made, suffix)
+                    os.replace(file.name, path)
+                    if large:
+                        _see(path, made, facts)
             except BaseException:
                 os.unlink(file.name)
                 raise
-        kept = find(folder, key, suffix)
+        kept = find(folder, key, suffix, large=large)
         if bound is not None:
             _evict(folder, bound)
         return kept
@@ -116,15 +133,51 @@ def _evict(folder: Path, bound: Bound) -> None:
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             with contextlib.suppress(FileNotFoundError):  # evicted by another process
-                facts = path.lstat()
-                if stat.S_ISREG(facts.st_mode) and path.suffix != _LOCK and not path.match(_UNFINISHED):
-                    found.append((facts.st_mtime_ns, facts.st_size, path))
+                facts, used = path.lstat(), 0
+                with contextlib.suppress(FileNotFoundError):
+                    used = _seen(path).lstat().st_mtime_ns
+                if stat.S_ISREG(facts.st_mode) and path.suffix not in (_LOCK, _SEEN) and not path.match(_UNFINISHED):
+                    found.append((max(facts.st_mtime_ns, used), facts.st_size, path))
     total = 0
     for number, (_, size, path) in enumerate(sorted(found, reverse=True), start=1):
         total += size
         if total > bound.bytes or number > bound.files:
             with contextlib.suppress(OSError):
                 path.unlink()
+                _seen(path).unlink(missing_ok=True)
+
+
+def _seen(path: Path) -> Path:
+    return path.with_name(path.name + _SEEN)
+
+
+def _identity(facts: os.stat_result) -> bytes:
+    """What changes where a file is written or exchanged."""
+    return repr((facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)).encode()
+
+
+def _is_seen(path: Path, facts: os.stat_result) -> bool:
+    """Whether a file with these facts was digested, and had the digest in its name."""
+    try:
+        with open(_seen(path), "rb", opener=_open_no_link) as file:
+            return is_ours(os.fstat(file.fileno())) and file.read(1 << 10) == _identity(facts)
+    except OSError:
+        return False
+
+
+def _see(path: Path, file: IO[bytes], before: os.stat_result) -> None:
+    """Note that a file has the digest in its name, unless it was written since it had the facts `before`."""
+    now = os.fstat(file.fileno())
+    if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        return
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix="new-", suffix=".tmp", delete=False) as noted:
+        try:
+            noted.write(_identity(now))
+            noted.flush()
+            os.replace(noted.name, _seen(path))
+        except BaseException:
+            os.unlink(noted.name)
+            raise
 
 
 @contextlib.contextmanager
