@@ -87,9 +87,14 @@ class Wrapped:
 
 
 @pytest.fixture(scope="module")
-def jobs(cpu: CpuBackend) -> tuple[Wrapped, Wrapped]:
+def maker(cpu: CpuBackend) -> OneProofs:
+    return OneProofs(cpu)
+
+
+@pytest.fixture(scope="module")
+def jobs(maker: OneProofs) -> tuple[Wrapped, Wrapped]:
     """Two jobs of one key: other values."""
-    maker, made = OneProofs(cpu), []
+    made = []
     for first in (0, 3):
         made.append(wrapped_job(maker, first))
     return made[0], made[1]
@@ -114,11 +119,11 @@ def secret() -> Trapdoor:
     return trapdoor(BN254, 1)
 
 
-def test_a_guess_of_the_input_is_not_confirmed(jobs: tuple[Wrapped, Wrapped], cpu: CpuBackend) -> None:
+def test_a_guess_of_the_input_is_not_confirmed(jobs: tuple[Wrapped, Wrapped], maker: OneProofs) -> None:
     """Partitions' proofs have no randomness, so whoever guesses an input makes the same list. The salt alone is missing
     to compare it with what the wrap states."""
     _, job = jobs  # of which an outsider has the public value, and knows all but the input
-    guessed = wrapped_job(OneProofs(cpu), 3)
+    guessed = wrapped_job(maker, 3)
     assert stated_by(job.key, job.proof) == stated_by(guessed.key, guessed.proof)  # the guess is right
     words, others = stated_by(guessed.key, guessed.proof), guessed.proof.salt
     assert others is not None
