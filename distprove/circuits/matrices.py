@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear
-from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
+from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows, occurring
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -150,24 +150,6 @@ def shape_of(parts: Sequence[Rows], private: NDArray[np.bool_]) -> Shape:
         inputs=private.shape[0] - auxiliary,
         auxiliary=auxiliary,
         nnz=(sum(part.nnz for part in a), sum(part.nnz for part in b), sum(part.nnz for part in c)),
-        a_auxiliary=int(np.count_nonzero(_occurring(a, len(private)) & private)),
-        b_auxiliary=int(np.count_nonzero(_occurring(b, len(private)) & private)),
+        a_auxiliary=int(np.count_nonzero(occurring(a, len(private)) & private)),
+        b_auxiliary=int(np.count_nonzero(occurring(b, len(private)) & private)),
     )
-
-
-def _occurring(parts: Sequence[TemplatedRows], wires: int) -> NDArray[np.bool_]:
-    """Which of so many wires occur in a matrix."""
-    marked = np.zeros(wires, dtype=np.bool_)
-    for part in parts:
-        runs, named = part.runs, np.zeros(part.template.last_column + 1, dtype=np.bool_)
-        named[part.template.columns] = True
-        columns = np.flatnonzero(named)
-        for first, stride in runs[columns[columns < len(runs)]].tolist():
-            marked[first + stride * np.arange(part.lanes if stride else 1)] = True
-        own = columns[columns >= len(runs)] - len(runs)
-        if part.lanes == 1:
-            marked[part.first + own] = True
-        elif own.size:
-            firsts = part.first + part.step * np.arange(part.lanes, dtype=np.int64)
-            marked[firsts[:, None] + own] = True
-    return marked

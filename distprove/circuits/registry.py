@@ -16,6 +16,7 @@ from distprove.formats.owncode import import_named, names_code, own_faults
 if TYPE_CHECKING:
     from distprove.circuits.builder import CircuitBuilder
     from distprove.circuits.circuit import WitnessProgram
+    from distprove.groth16.templated import TemplatedSystem
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,20 @@ def _own(name: str, function: Callable[[], Any]) -> CircuitBuilder:
 
 
 @lru_cache(maxsize=2)
+def _made(name: str) -> CircuitBuilder:
+    return circuit_maker(name)()
+
+
+@lru_cache(maxsize=2)
 def witness_program(name: str) -> WitnessProgram:
     """The witness program of a circuit, made once in a process. Raises UsageError."""
-    return circuit_maker(name)().witness_program()
+    return _made(name).witness_program()
+
+
+@lru_cache(maxsize=2)
+def constraint_system(name: str) -> TemplatedSystem:
+    """The constraint system of a circuit, made once in a process. Raises UsageError."""
+    return _made(name).system()
 
 
 def random_inputs(name: str, seed: int) -> Callable[[int], dict[str, list[int]]]:

@@ -123,10 +123,21 @@ def _checker(zkey: ProvingKey, backend: Backend) -> CheckPoints:
 
 def _check_pairs(zkey: ProvingKey) -> None:
     curve, points = zkey.curve, zkey.points
-    g1, g2 = generator(curve, Group.G1), generator(curve, Group.G2)
-    for name, one, two in (("beta", points.beta1, points.beta2), ("delta", points.delta1, points.delta2)):
+    g1, g2 = _units(zkey)
+    pairs = [("beta", points.beta1, points.beta2)]
+    if not isinstance(zkey, ParamsKey):
+        pairs.append(("delta", points.delta1, points.delta2))
+    for name, one, two in pairs:
         if not same_pairing(curve, (one, g2), (g1, two)):
             raise InvalidKey(f"{zkey.name}: damaged: {name} is not the same in G1 and G2")
+
+
+def _units(zkey: ProvingKey) -> tuple[HostArray, HostArray]:
+    """Points that are the same multiple of the key's generators in G1 and in G2. bellperson's own set-up draws the
+    generators, which are nowhere in its file, so delta takes their place there."""
+    if isinstance(zkey, ParamsKey):
+        return zkey.points.delta1, zkey.points.delta2
+    return generator(zkey.curve, Group.G1), generator(zkey.curve, Group.G2)
 
 
 def find_damage(key: ZKey | ParamsKey, backend: Backend) -> str | None:
@@ -147,7 +158,7 @@ def find_damage(key: ZKey | ParamsKey, backend: Backend) -> str | None:
         holes = np.setdiff1d(occur[occur >= first] - first, np.flatnonzero(finite(points.c)))
         if holes.size:
             return f"point {holes[0]} of section C is infinity, and its wire occurs in A or B"
-    factors, one, two = coefficients(curve, len(b1)), generator(curve, Group.G1), generator(curve, Group.G2)
+    factors, (one, two) = coefficients(curve, len(b1)), _units(key)
     sum1, sum2 = (combination(curve, g, v, factors, backend) for g, v in ((Group.G1, b1), (Group.G2, b2)))
     if not same_pairing(curve, (sum1, two), (one, sum2)):
         return "the points of B1 and of B2 are not those of the same wires"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from distprove.groth16 import snarkjs
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.params import VK_SUFFIX, ParamsKey, read_params, read_vk
+from distprove.groth16.params import VK_SUFFIX, Constraints, ParamsKey, read_params, read_vk
 from distprove.groth16.r1cs import open_r1cs
 from distprove.groth16.zkey import ZKey, read_zkey
 
@@ -20,9 +20,20 @@ def read_verification_key(path: Path) -> VerificationKey:
     return read_vk(path) if path.suffix == VK_SUFFIX else snarkjs.read_verification_key(path)
 
 
-def read_key(files: Mapping[str, Path | NDArray[np.uint8]], name: str, *, ceremony: bool = False) -> ZKey | ParamsKey:
-    """Read the proving key in `files`, "zkey" or "params" with "r1cs", which errors call `name`. `ceremony` is for
-    `read_zkey`. Raises InputError and its subclasses."""
+def read_key(
+    files: Mapping[str, Path | NDArray[np.uint8]], name: str, *, circuit: str | None = None, ceremony: bool = False
+) -> ZKey | ParamsKey:
+    """Read the proving key in `files`, "zkey" or "params", which errors call `name`. The circuit of a "params" is
+    "r1cs" among the files, or else the one in Python named `circuit`. `ceremony` is for `read_zkey`. Raises InputError
+    and its subclasses; UsageError for a circuit that is not there."""
     if "zkey" in files:
         return read_zkey(files["zkey"], name=name, ceremony=ceremony)
-    return read_params(files["params"], lambda: open_r1cs(files["r1cs"], name=f"the circuit of {name}"), name=name)
+
+    def opened() -> Constraints:
+        if "r1cs" in files or circuit is None:
+            return open_r1cs(files["r1cs"], name=f"the circuit of {name}")
+        from distprove.circuits.registry import constraint_system
+
+        return constraint_system(circuit)
+
+    return read_params(files["params"], opened, name=name)

@@ -13,15 +13,17 @@ from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
 @dataclass(frozen=True)
 class Groth16Options(Options):
-    """A Groth16 key, `zkey` or `params` with its `r1cs`, with either `inputs` and what makes witnesses of them, `wasm`
-    or `circuit`, or `witnesses`."""
+    """A Groth16 key, `zkey` or `params` with its `r1cs` or `circuit`, with either `inputs` and what makes witnesses of
+    them, `wasm` or `circuit`, or `witnesses`."""
 
     code_field = "circuit"
 
     zkey: Path | None = setting("the proving key", flag="--zkey")
     params: Path | None = setting("a proving key of bellperson's (.params) in place of a zkey", flag="--params")
     r1cs: Path | None = setting(
-        "the circuit that `params` is for; beside a zkey it tells a bad witness from a damaged key", flag="--r1cs"
+        "the circuit that `params` is for, where no `circuit` is named; beside a zkey it tells a bad witness from a "
+        "damaged key",
+        flag="--r1cs",
     )
     wasm: Path | None = setting("the circuit's witness program (.wasm), for the inputs", flag="--wasm")
     circuit: str | None = setting(
@@ -59,11 +61,13 @@ class Groth16Options(Options):
         does not go together."""
         if (self.zkey is None) == (self.params is None):
             said = (
-                "give either `zkey` or `params`" if self.zkey else "no `zkey`: the proving key, nor `params` and `r1cs`"
+                "give either `zkey` or `params`"
+                if self.zkey
+                else "no `zkey`: the proving key, nor `params` with `r1cs` or `circuit`"
             )
             raise UsageError(said)
-        if self.params is not None and self.r1cs is None:
-            raise UsageError("`params` and `r1cs` (the circuit that they are for) go together")
+        if self.params is not None and self.r1cs is None and self.circuit is None:
+            raise UsageError("`params` and `r1cs` (the circuit that they are for), or `circuit`, go together")
         if bool(self.inputs) == bool(self.witnesses):
             raise UsageError("give either `inputs` (with `wasm` or `circuit`) or `witnesses`")
         if self.wasm is not None and self.circuit is not None:

@@ -33,10 +33,12 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.qap import Qap, log_domain_of
 from distprove.groth16.r1cs import R1cs, R1csFile
+from distprove.groth16.templated import TemplatedQap, TemplatedSystem
 from distprove.groth16.zcash import SIZE, decode
 from distprove.groth16.zcash_points import CURVE
 from kernels.interface.backend import Backend
-from kernels.interface.matrix import CsrMatrix
+from kernels.interface.sparse import SparseRows
+from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Curve, Group
 
 SUFFIX, VK_SUFFIX = ".params", ".vk"
@@ -44,6 +46,10 @@ GENERATOR = 7
 """The element whose powers are bellperson's roots of unity. snarkjs takes 5, which orders a domain's rows otherwise."""
 
 _VECTORS = (("H", Group.G1), ("L", Group.G1), ("A", Group.G1), ("B1", Group.G1), ("B2", Group.G2))
+
+
+Constraints = R1cs | R1csFile | TemplatedSystem
+"""A circuit that a key is for: in memory, in a file, or with its repeated parts stored once."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,7 @@ class ParamsKey:
     """
 
     name: str
-    circuit: R1cs | R1csFile = field(repr=False)
+    circuit: Constraints = field(repr=False)
     domain_size: int
     points: KeyPoints = field(repr=False)
     """Its vectors are `EncodedPoints`."""
@@ -148,7 +154,7 @@ class ParamsKey:
         return self.qap.a.nnz + self.qap.b.nnz
 
     @property
-    def qap(self) -> Qap:
+    def qap(self) -> Qap | TemplatedQap:
         """Raises FormatError for a circuit that is none, InvalidKey where the key is of another one."""
         return self._constraints[0]
 
@@ -163,14 +169,15 @@ class ParamsKey:
         return self._constraints[2]
 
     @cached_property
-    def _constraints(self) -> tuple[Qap, NDArray[np.uint32], NDArray[np.uint32]]:
-        qap = bellperson_qap(self.circuit if isinstance(self.circuit, R1cs) else self.circuit.read())
+    def _constraints(self) -> tuple[Qap | TemplatedQap, NDArray[np.uint32], NDArray[np.uint32]]:
+        circuit = self.circuit.read() if isinstance(self.circuit, R1csFile) else self.circuit
+        qap = bellperson_qap(circuit) if isinstance(circuit, R1cs) else templated_qap(circuit)
         a, b = wires_of(qap.a), wires_of(qap.b)
         points = self.points
         _check_counts(self.name, ("A", points.a, len(a)), ("B1", points.b1, len(b)), ("B2", points.b2, len(b)))
         return qap, a, b
 
-    def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
+    def matrices(self) -> tuple[SparseRows, SparseRows]:
         return self.qap.a, self.qap.b
 
     @cached_property
@@ -178,7 +185,7 @@ class ParamsKey:
         return _verification_key({name: getattr(self.points, name) for name in SINGLE}, self.points.ic, self.name)
 
 
-def read_params(source: Source, circuit: Callable[[], R1cs | R1csFile], *, name: str | None = None) -> ParamsKey:
+def read_params(source: Source, circuit: Callable[[], Constraints], *, name: str | None = None) -> ParamsKey:
     """Read a `.params` file for a circuit, which is opened once the file's sizes agree with its own counts. Its points
     are not checked to be in their groups (see `key_check`).
 
@@ -228,7 +235,7 @@ def _check_counts(name: str, *sections: tuple[str, EncodedPoints, int]) -> None:
             )
 
 
-def _check_curve(circuit: R1cs | R1csFile) -> None:
+def _check_curve(circuit: Constraints) -> None:
     if circuit.curve is not CURVE:
         raise InputError(f"bellperson's parameters are for {CURVE.title}, and the circuit is for {circuit.curve.title}")
 
@@ -239,8 +246,16 @@ def bellperson_qap(r1cs: R1cs) -> Qap:
     return Qap.from_r1cs(r1cs).with_roots_of(GENERATOR)
 
 
-def wires_of(matrix: CsrMatrix) -> NDArray[np.uint32]:
+def templated_qap(system: TemplatedSystem) -> TemplatedQap:
+    """As `bellperson_qap`, with repeated rows stored once."""
+    _check_curve(system)
+    return TemplatedQap.from_system(system).with_roots_of(GENERATOR)
+
+
+def wires_of(matrix: SparseRows) -> NDArray[np.uint32]:
     """The wires that occur in a matrix with a coefficient other than zero, ascending."""
+    if isinstance(matrix, TemplatedMatrix):
+        return np.flatnonzero(matrix.occurring()).astype(np.uint32)
     occurs = np.zeros(matrix.cols, dtype=np.bool_)
     not_zero = np.any(matrix.values != 0, axis=1)
     occurs[matrix.columns[np.take(not_zero, matrix.value_index)]] = True

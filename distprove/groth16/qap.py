@@ -8,17 +8,16 @@ public inputs cannot be exchanged between proofs. The domain is the smallest pow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.templated import TemplatedMatrix
-from kernels.maths.curves import Curve
+from kernels.maths.curves import Curve, Field
 from kernels.maths.encoding import field_from_ints
 
 M = TypeVar("M", CsrMatrix, TemplatedMatrix)
@@ -65,17 +64,21 @@ class Qap(Program[CsrMatrix]):
 
         Provers transform with the field's own root, so the rows are put in the places where those points are there.
         """
-        fr, n, log_n = self.curve.fr, self.domain_size, self.log_domain
-        root, own = pow(generator, (fr.modulus - 1) >> log_n, fr.modulus), fr.root_of_unity(log_n)
-        power = 0  # own^power = root, found from the lowest bit up
-        for bit in range(log_n):
-            rest = root * pow(own, -power, fr.modulus) % fr.modulus
-            power |= (pow(rest, n >> (bit + 1), fr.modulus) != 1) << bit
-        place = np.arange(n, dtype=np.uint64) * np.uint64(power) % np.uint64(n)
-        source = np.empty(n, dtype=np.int64)
-        source[place.astype(np.int64)] = np.arange(n)
-        a, b, c = (_rows_from(matrix, source) for matrix in (self.a, self.b, self.c))
-        return Qap(self.curve, self.n_vars, self.n_public, log_n, a, b, c)
+        factor = spread_of_roots(self.curve.fr, generator, self.log_domain)
+        a, b, c = (matrix.spread_rows(factor) for matrix in (self.a, self.b, self.c))
+        return Qap(self.curve, self.n_vars, self.n_public, self.log_domain, a, b, c)
+
+
+def spread_of_roots(fr: Field, generator: int, log_domain: int) -> int:
+    """The number k for which the domain's root of unity that is a power of `generator` is the k-th power of the field's
+    own: row i of a program by that root is row i k of one by ours."""
+    n = 1 << log_domain
+    root, own = pow(generator, (fr.modulus - 1) >> log_domain, fr.modulus), fr.root_of_unity(log_domain)
+    power = 0  # own^power = root, found from the lowest bit up
+    for bit in range(log_domain):
+        rest = root * pow(own, -power, fr.modulus) % fr.modulus
+        power |= (pow(rest, n >> (bit + 1), fr.modulus) != 1) << bit
+    return power
 
 
 def log_domain_of(curve: Curve, constraints: int, n_public: int) -> int:
@@ -88,20 +91,6 @@ def log_domain_of(curve: Curve, constraints: int, n_public: int) -> int:
             f" {curve.title} allows up to 2^{curve.fr.two_adicity - 1}"
         )
     return log_domain
-
-
-def _rows_from(matrix: CsrMatrix, source: NDArray[np.int64]) -> CsrMatrix:
-    """The matrix whose row i is row source[i] of `matrix`."""
-    old = matrix.row_ptr.astype(np.int64)
-    lengths = (old[1:] - old[:-1])[source]
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.repeat(old[source] - row_ptr[:-1], lengths) + np.arange(matrix.nnz)
-    return replace(
-        matrix,
-        row_ptr=row_ptr.astype(np.uint32),
-        columns=matrix.columns[entries],
-        value_index=matrix.value_index[entries],
-    )
 
 
 def _padded(matrix: CsrMatrix, rows: int) -> CsrMatrix:

@@ -95,7 +95,7 @@ class Groth16System(Groth16Verifier):
         files = self._map()
         self._samples = {name: sample(content.data) for name, content in files.items()}
         """What tells the files that were opened from others that are put in their place."""
-        opened = read_key(files, str(next(iter(self.key_files.values()))), ceremony=True)
+        opened = read_key(files, str(next(iter(self.key_files.values()))), circuit=circuit, ceremony=True)
         if "r1cs" in files:
             r1cs = open_r1cs(files["r1cs"], name=str(self.key_files["r1cs"]))
             require_same_circuit(r1cs.file.name, r1cs.curve, r1cs.n_vars, opened)
@@ -195,7 +195,7 @@ class Groth16System(Groth16Verifier):
     def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache
         remembers that these points were checked before. Raises InvalidKey."""
-        check_key_once(read_key(shared, self.key_name), backend)
+        check_key_once(read_key(shared, self.key_name, circuit=self.circuit), backend)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness; with a witness program three times as much and
@@ -249,7 +249,7 @@ class Groth16Synthesiser:
     """Turns an input file into a witness. Inputs are read on the machine where the synthesiser runs."""
 
     def __init__(self, shared: SharedFiles, circuit: str | None = None, threads: int = 1) -> None:
-        self._key = read_key(shared, "key")
+        self._key = read_key(shared, "key", circuit=circuit)
         self._program: WitnessProgram | CircuitWitnesses | None = None
         self._empty: Empty = np.empty
         if circuit is not None:
@@ -338,7 +338,7 @@ class Groth16Prover:
 
     def __init__(self, shared: SharedFiles, backend: Backend, circuit: str | None = None) -> None:
         """`circuit` names the circuit in Python whose witnesses come as inputs, if they do."""
-        self._zkey = read_key(shared, "key")
+        self._zkey = read_key(shared, "key", circuit=circuit)
         self._r1cs = open_r1cs(shared["r1cs"], name="the circuit") if "r1cs" in shared else None
         self._vk = self._zkey.verification_key
         self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)

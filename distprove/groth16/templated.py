@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from distprove.groth16.qap import Program, log_domain_of
+from distprove.groth16.qap import Program, log_domain_of, spread_of_roots
 from distprove.groth16.r1cs import Counts, R1cs
 from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
 from kernels.maths.encoding import field_from_ints
@@ -19,6 +19,10 @@ class TemplatedSystem(Counts):
     a: TemplatedMatrix
     b: TemplatedMatrix
     c: TemplatedMatrix
+
+    @property
+    def n_constraints(self) -> int:
+        return self.a.rows
 
     def r1cs(self) -> R1cs:
         """The same system with every row in memory."""
@@ -41,6 +45,12 @@ class TemplatedQap(Program[TemplatedMatrix]):
         one = field_from_ints(system.curve.fr, [1])
         a = replace(a, parts=(*a.parts, part), values=np.concatenate([a.values, one]))
         return cls(system.curve, system.n_vars, system.n_public, log_domain, a, b, c)
+
+    def with_roots_of(self, generator: int) -> TemplatedQap:
+        """As `Qap.with_roots_of`."""
+        factor = spread_of_roots(self.curve.fr, generator, self.log_domain)
+        a, b, c = (replace(matrix, spread=factor) for matrix in (self.a, self.b, self.c))
+        return TemplatedQap(self.curve, self.n_vars, self.n_public, self.log_domain, a, b, c)
 
 
 def _named(matrix: TemplatedMatrix, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:

@@ -40,6 +40,8 @@ class CudaMatrix:
     first_segment: Array
     segment_begin: Array
     segment_end: Array
+    spread: int = 1
+    """Row i of these arrays is the matrix' row i * spread modulo `rows`."""
 
     @property
     def nbytes(self) -> int:
@@ -130,11 +132,15 @@ class CudaSparse(Sparse[CudaMatrix]):
             rest = TemplatedRows.stacked(empty, np.empty((0, 2), np.int64), lanes=matrix.rows - matrix.filled)
             placed(rest.below(matrix.filled, matrix.nnz))
         dictionary = device.upload(values)
-        return CudaMatrix(field, matrix.rows, matrix.cols, row_ptr, columns, value_index, dictionary, *long)
+        made = CudaMatrix(field, matrix.rows, matrix.cols, row_ptr, columns, value_index, dictionary, *long)
+        made.spread = matrix.spread
+        return made
 
     def _load_transposed(self, field: Field, matrix: SparseRows) -> CudaMatrix:
         check_index32("columns of the matrix", matrix.cols)
         device = self._device
+        if isinstance(matrix, TemplatedMatrix) and matrix.spread != 1:
+            matrix = matrix.csr()
         rows = self._load_matrix(field, matrix) if isinstance(matrix, CsrMatrix) else self._load_placed(field, matrix)
         counts = device.zeros((matrix.cols,), np.uint32)
         device.kernel(CSR, "csr_count_columns").launch_items(matrix.nnz, (rows.columns, np.uint64(matrix.nnz), counts))
@@ -161,9 +167,10 @@ class CudaSparse(Sparse[CudaMatrix]):
     def _spmv(self, matrix: CudaMatrix, x: Array, out: Array, standard_form: bool) -> None:
         device, source = self._device, field_source("spmv", matrix.field)
         entries = (matrix.columns, matrix.value_index, matrix.values, x)
-        form = np.uint32(standard_form)
+        mask = 0xFFFFFFFF if matrix.spread == 1 else matrix.rows - 1
+        form = (np.uint32(standard_form), np.uint32(matrix.spread), np.uint32(mask))
         short = device.kernel(source, "spmv_short")
-        short.launch_items(matrix.rows, (matrix.row_ptr, *entries, out, np.uint32(matrix.rows), form))
+        short.launch_items(matrix.rows, (matrix.row_ptr, *entries, out, np.uint32(matrix.rows), *form))
         long_rows, segments = int(matrix.long_rows.shape[0]), int(matrix.segment_begin.shape[0])
         if long_rows == 0:
             return
@@ -173,7 +180,7 @@ class CudaSparse(Sparse[CudaMatrix]):
             32 * segments, (matrix.segment_begin, matrix.segment_end, *entries, partial, np.uint32(segments))
         )
         add = device.kernel(source, "spmv_long")
-        arguments = (matrix.long_rows, matrix.first_segment, partial, out, np.uint32(long_rows), form)
+        arguments = (matrix.long_rows, matrix.first_segment, partial, out, np.uint32(long_rows), *form)
         add.launch_items(32 * long_rows, arguments)
 
 

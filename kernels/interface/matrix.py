@@ -58,6 +58,18 @@ class CsrMatrix:
     def csr(self) -> CsrMatrix:
         return self
 
+    def spread_rows(self, factor: int) -> CsrMatrix:
+        """The matrix whose row i * factor modulo the number of rows, a power of two, is row i of this one. `factor` is
+        odd."""
+        source = np.empty(self.rows, dtype=np.int64)
+        source[np.arange(self.rows, dtype=np.int64) * factor % self.rows] = np.arange(self.rows)
+        old = self.row_ptr.astype(np.int64)
+        lengths = (old[1:] - old[:-1])[source]
+        row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(old[source] - row_ptr[:-1], lengths) + np.arange(self.nnz)
+        columns, value_index = self.columns[entries], self.value_index[entries]
+        return CsrMatrix(self.rows, self.cols, row_ptr.astype(np.uint32), columns, value_index, self.values)
+
     def transposed(self) -> CsrMatrix:
         """The transpose. The entries of each of its rows are in the order of their columns."""
         lengths = self.row_ptr[1:] - self.row_ptr[:-1]

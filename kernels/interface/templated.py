@@ -6,10 +6,12 @@ multiplies by, in its own memory, so that the host never holds an entry of 8 byt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.errors import SizeError
 from kernels.interface.arrays import HostArray
@@ -114,7 +116,8 @@ class TemplatedRows:
 
 @dataclass(frozen=True, eq=False)
 class TemplatedMatrix:
-    """A sparse matrix over a prime field whose first rows are those of `parts`, and the others empty."""
+    """A sparse matrix over a prime field whose first rows are those of `parts`, and the others empty: row i of these is
+    the matrix' row i * spread modulo `rows`."""
 
     rows: int
     cols: int
@@ -123,6 +126,8 @@ class TemplatedMatrix:
     """Dictionary of the values, (distinct, limbs) uint64, Montgomery form."""
     position: HostArray | None = None
     """The matrix' column for each column that a part names, (cols,) uint32; None where they are the same."""
+    spread: int = 1
+    """Odd, and 1 for a number of rows that is no power of two."""
 
     @cached_property
     def nnz(self) -> int:
@@ -137,6 +142,8 @@ class TemplatedMatrix:
         """Raise SizeError unless shapes and dtypes fit together and `field`, and all indices are in range."""
         if self.nnz >= MAX_INDEX or self.cols >= MAX_INDEX or self.filled > self.rows:
             raise SizeError(f"{self.nnz} entries of {self.cols} columns do not fit {self.rows} rows or 32-bit indices")
+        if self.spread != 1 and (self.rows & (self.rows - 1) or not self.spread % 2 or not 0 < self.spread < self.rows):
+            raise SizeError(f"{self.rows} rows cannot be {self.spread} apart")
         for template in {id(part.template): part.template for part in self.parts}.values():
             columns = template.last_column + 1
             CsrMatrix(
@@ -155,7 +162,7 @@ class TemplatedMatrix:
                 raise SizeError(f"a position is beyond the {self.cols} columns")
 
     def csr(self) -> CsrMatrix:
-        """Every row with its entries, in the order of the templates."""
+        """Every row with its entries."""
         row_ptr = np.zeros(self.rows + 1, dtype=np.uint32)
         columns, value_index = np.empty(self.nnz, dtype=np.uint32), np.empty(self.nnz, dtype=np.uint32)
         for part in self.parts:
@@ -166,7 +173,36 @@ class TemplatedMatrix:
             columns[places] = part.columns() if self.position is None else self.position[part.columns()]
             value_index[places] = template.value_index
         row_ptr[self.filled + 1 :] = self.nnz
-        return CsrMatrix(self.rows, self.cols, row_ptr, columns, value_index, self.values)
+        matrix = CsrMatrix(self.rows, self.cols, row_ptr, columns, value_index, self.values)
+        return matrix if self.spread == 1 else matrix.spread_rows(self.spread)
+
+    def occurring(self) -> NDArray[np.bool_]:
+        """Which columns have an entry with a coefficient other than zero, (cols,)."""
+        marked = occurring(self.parts, self.cols, np.any(self.values != 0, axis=1))
+        if self.position is None:
+            return marked
+        found = np.empty_like(marked)
+        found[self.position] = marked
+        return found
+
+
+def occurring(
+    parts: Sequence[TemplatedRows], columns: int, not_zero: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
+    """Which of so many columns the parts name; with `not_zero`, those of coefficients whose values are marked there."""
+    marked = np.zeros(columns, dtype=np.bool_)
+    for part in parts:
+        runs, named = part.runs, np.zeros(part.template.last_column + 1, dtype=np.bool_)
+        kept = slice(None) if not_zero is None else not_zero[part.template.value_index]
+        named[part.template.columns[kept]] = True
+        local = np.flatnonzero(named)
+        for first, stride in runs[local[local < len(runs)]].tolist():
+            marked[first + stride * np.arange(part.lanes if stride else 1)] = True
+        own = local[local >= len(runs)] - len(runs)
+        if own.size:
+            firsts = part.first + part.step * np.arange(part.lanes, dtype=np.int64)
+            marked[firsts[:, None] + own] = True
+    return marked
 
 
 def _tile(parts: tuple[TemplatedRows, ...]) -> bool:

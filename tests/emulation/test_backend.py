@@ -266,11 +266,13 @@ def test_groups_of_threads_make_the_products_of_one(lanes: int) -> None:
     assert grouped.launches == (0 if lanes == 1 else 3)
 
 
-@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize(("moved", "spread"), [(False, 1), (True, 1), (False, 77)])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_placed_matrices_are_made_on_the_device(emulated: CudaBackend, moved: bool, transposed: bool) -> None:
+def test_placed_matrices_are_made_on_the_device(
+    emulated: CudaBackend, moved: bool, spread: int, transposed: bool
+) -> None:
     field = BLS12_381.fr
-    matrix = placed_matrix(field, 3, moved=moved)
+    matrix = placed_matrix(field, 3, moved=moved, spread=spread)
     x = field_from_ints(field, values(field, matrix.rows if transposed else matrix.cols))
     with CpuBackend(threads=1) as cpu:
         want = cpu.sparse.spmv(cpu.sparse.load_matrix(field, matrix, transposed=transposed), x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,11 @@ from py_ecc.optimized_bls12_381 import FQ2, G1, G2, double, multiply, normalize
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
+from distprove.circuits.linear import Linear
 from distprove.errors import FormatError, InputError, InvalidKey, UsageError
 from distprove.groth16 import zcash
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
-from distprove.groth16.key import KeyPoints
+from distprove.groth16.key import SECTIONS, SINGLE, KeyPoints
 from distprove.groth16.key_check import check_key
 from distprove.groth16.params import GENERATOR, bellperson_qap, read_params, read_vk, write_params
 from distprove.groth16.proof import Groth16Proof
@@ -33,8 +35,10 @@ from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zcash_points import compress, decompress
 from distprove.groth16.zkey import read_zkey, write_zkey
 from distprove.options import InputFile
+from kernels.cpu import group as group_ops
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
+from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_to_ints, point_from_ints, point_to_ints, unpack
 from tests.cli.conftest import run
@@ -378,6 +382,69 @@ def test_a_circuit_that_agrees_in_all_but_its_entries_is_refused_when_they_are_r
     for ask in (key.matrices, lambda: key.wires_b):
         with pytest.raises(InvalidKey, match=r"section B1 has .* a key of another circuit"):
             ask()
+
+
+def some_circuit() -> CircuitBuilder:
+    """Two instances of a template with private inputs of its own, so that its matrices are by templates."""
+
+    def gadget(b: CircuitBuilder, given: Sequence[Linear]) -> list[Linear]:
+        factor = b.private_input("factor")
+        return [b.multiply(b.multiply(factor + 5, given[0]), given[0])]
+
+    b = CircuitBuilder(BLS12_381)
+    shown = b.public_input("shown", 2)
+    (product,) = b.place(CircuitBuilder.record(BLS12_381, 1, gadget), [shown])
+    b.assert_equal(b.multiply(product[0], product[1]), b.private_input("total"), "the product")
+    return b
+
+
+def test_a_key_of_a_circuit_in_python_needs_no_file_of_it(tmp_path: Path, backend: Backend) -> None:
+    name, path = f"{__name__}:some_circuit", tmp_path / "key.params"
+    built = some_circuit().build()
+    setup(built.r1cs, insecure_dev=True, backend=backend, out=path)
+    by_templates, by_rows = (
+        read_params(path, opened) for opened in (lambda: some_circuit().system(), lambda: built.r1cs)
+    )
+    for ours, theirs in zip(by_templates.matrices(), by_rows.matrices(), strict=True):
+        assert isinstance(ours, TemplatedMatrix)
+        for field in ("row_ptr", "columns"):
+            assert np.array_equal(getattr(ours.csr(), field), getattr(theirs, field))
+    for field in ("wires_a", "wires_b"):
+        assert np.array_equal(getattr(by_templates, field), getattr(by_rows, field))
+    shown, factor, fr = [3, 4], [10, 20], BLS12_381.fr
+    total = (15 * 9) * (25 * 16) % fr.modulus
+    (tmp_path / "in.json").write_text(json.dumps({"shown": shown, "factor": factor, "total": total}))
+    options = ("--input", tmp_path / "in.json", "--local", "--threads", 1, "--overwrite", "--out", tmp_path / "run")
+    done = run("prove", "groth16", "--params", path, "--circuit", name, *options)
+    assert done.exit_code == 0, done.output
+    assert run("verify", tmp_path / "run", "--vk", path.with_suffix(".vk")).exit_code == 0
+    done = run("prove", "groth16", "--params", path, "--circuit", "filecoin/window-post-2KiB", *options)
+    assert done.exit_code == 2
+    assert "key.params: section IC has 3 points, and the circuit 23: a key of another circuit" in done.output
+    done = run("prove", "groth16", "--params", path, "--wtns", tmp_path / "in.json", "--out", tmp_path / "run")
+    assert "--params and --r1cs (the circuit that they are for), or --circuit, go together" in done.output
+
+
+def test_generators_may_be_any(made: Made, backend: Backend, tmp_path: Path) -> None:
+    """bellperson's own set-up draws both generators, and its file does not say which they are."""
+    factors = {Group.G1: 5**90, Group.G2: 3**111}
+
+    def times(group: Group, vector: np.ndarray) -> np.ndarray:
+        return np.stack([group_ops.mul(BLS12_381, group, point, factors[group]) for point in vector])
+
+    points = made.points
+    single = {name: times(group, getattr(points, name)[None])[0] for name, group in SINGLE.items()}
+    vectors = {name: times(group, getattr(points, name)) for name, group in SECTIONS.items() if name != "h"}
+    moved = replace(points, **single, **vectors, ic=times(Group.G1, points.ic), h=times(Group.G1, points.h))
+    qap = bellperson_qap(made.circuit.r1cs)
+    write_params(tmp_path / "key.params", qap, moved, backend)
+    key = read_params(tmp_path / "key.params", lambda: made.circuit.r1cs)
+    check_key(key, backend)
+    proof, _ = prove(load_key(key, backend), made.witness)
+    assert verify(key.verification_key, unpack(made.witness[1 : 1 + key.n_public]), proof)
+    write_params(tmp_path / "bad.params", qap, replace(moved, beta1=points.beta1), backend)
+    with pytest.raises(InvalidKey, match="beta is not the same in G1 and G2"):
+        check_key(read_params(tmp_path / "bad.params", lambda: made.circuit.r1cs), backend)
 
 
 def test_a_job_from_a_params_file_is_proven_and_verified(made: Made, tmp_path: Path) -> None:

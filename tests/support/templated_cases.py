@@ -21,10 +21,10 @@ def template(rng: np.random.Generator, lengths: list[int], columns: int) -> RowT
     return RowTemplate(ends, named.astype(np.uint32), index.astype(np.uint32))
 
 
-def placed_matrix(field: Field, seed: int, *, moved: bool) -> TemplatedMatrix:
+def placed_matrix(field: Field, seed: int, *, moved: bool, spread: int = 1) -> TemplatedMatrix:
     """Instances of templates with rows short, long, very long and empty, whose inputs are one wire for all instances or
     a run forwards or backwards; a part without inputs; and empty rows at the end. `moved`: columns have other
-    positions."""
+    positions. With another `spread` than 1 there are as many empty rows as make their number a power of two."""
     rng = np.random.default_rng(seed)
     parts = []
     for lengths, inputs, own, lanes in (
@@ -40,8 +40,9 @@ def placed_matrix(field: Field, seed: int, *, moved: bool) -> TemplatedMatrix:
             parts.append(TemplatedRows.stacked(made, np.array(runs, dtype=np.int64).reshape(-1, 2), first, own, lanes))
     parts = _woven(_in_order(parts))
     rows = sum(part.rows for part in parts) + EMPTY_ROWS
+    rows = rows if spread == 1 else 1 << rows.bit_length()
     position = rng.permutation(COLUMNS).astype(np.uint32) if moved else None
-    return TemplatedMatrix(rows, COLUMNS, parts, field_from_ints(field, VALUES), position)
+    return TemplatedMatrix(rows, COLUMNS, parts, field_from_ints(field, VALUES), position, spread)
 
 
 def _in_order(parts: list[TemplatedRows]) -> tuple[TemplatedRows, ...]:
@@ -81,5 +82,5 @@ def dense(matrix: TemplatedMatrix, field: Field) -> list[dict[int, int]]:
                         wire = part.first + lane * part.step + c - inputs
                     column = wire if matrix.position is None else int(matrix.position[wire])
                     found[column] = (found.get(column, 0) + VALUES[part.template.value_index[k]]) % field.modulus
-                rows[part.row + lane * part.row_step + row] = found
+                rows[(part.row + lane * part.row_step + row) * matrix.spread % matrix.rows] = found
     return rows

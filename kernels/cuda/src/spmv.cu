@@ -37,19 +37,21 @@ __device__ __forceinline__ F warp_sum(F sum) {
   return sum;
 }
 
-__device__ __forceinline__ void finish(F* out, u32 row, const F& sum, u32 standard_form) {
-  store16(out + row, standard_form ? sum.to_montgomery() : sum);
+// The sum of row i is written as that of row i * spread, where spread is not 1 modulo a power of two, whose `mask` has all lower
+// bits (kernels/interface/templated.py).
+__device__ __forceinline__ void finish(F* out, u32 row, const F& sum, u32 standard_form, u32 spread, u32 mask) {
+  store16(out + (row * spread & mask), standard_form ? sum.to_montgomery() : sum);
 }
 
 extern "C" __global__ void spmv_short(const u32* row_ptr, const u32* columns, const u32* value_index, const F* values,
-                                      const F* x, F* out, u32 rows, u32 standard_form) {
+                                      const F* x, F* out, u32 rows, u32 standard_form, u32 spread, u32 mask) {
   const u64 row = global_thread();
   if (row >= rows) return;
   const u32 begin = row_ptr[row], end = row_ptr[row + 1];
   if (end - begin > SHORT_ROW) return;
   F sum = F::zero();
   for (u32 k = begin; k < end; ++k) add_entry(sum, columns[k], value_index[k], x, values);
-  finish(out, (u32)row, sum, standard_form);
+  finish(out, (u32)row, sum, standard_form, spread, mask);
 }
 
 // Segment s holds the entries from segment_begin[s] to segment_end[s].
@@ -68,12 +70,12 @@ extern "C" __global__ void spmv_segments(const u32* segment_begin, const u32* se
 
 // long_rows[i] is a row, whose segments are first_segment[i] to first_segment[i + 1].
 extern "C" __global__ void spmv_long(const u32* long_rows, const u32* first_segment, const F* partial, F* out, u32 count,
-                                     u32 standard_form) {
+                                     u32 standard_form, u32 spread, u32 mask) {
   const u64 i = global_thread() / 32;
   const u32 lane = threadIdx.x % 32;
   if (i >= count) return;
   F sum = F::zero();
   for (u32 s = first_segment[i] + lane; s < first_segment[i + 1]; s += 32) sum = sum + load16(partial + s);
   sum = warp_sum(sum);
-  if (lane == 0) finish(out, long_rows[i], sum, standard_form);
+  if (lane == 0) finish(out, long_rows[i], sum, standard_form, spread, mask);
 }

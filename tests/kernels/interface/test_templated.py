@@ -17,9 +17,9 @@ from tests.support.templated_cases import dense, placed_matrix
 FR = BLS12_381.fr
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_products_are_those_of_the_definition(moved: bool) -> None:
-    matrix = placed_matrix(FR, 1, moved=moved)
+@pytest.mark.parametrize(("moved", "spread"), [(False, 1), (True, 1), (True, 77)])
+def test_products_are_those_of_the_definition(moved: bool, spread: int) -> None:
+    matrix = placed_matrix(FR, 1, moved=moved, spread=spread)
     rows = dense(matrix, FR)
     x = [pow(7, i, FR.modulus) for i in range(matrix.cols)]
     y = [pow(11, i, FR.modulus) for i in range(matrix.rows)]
@@ -54,9 +54,20 @@ def spoiled(matrix: TemplatedMatrix) -> dict[str, TemplatedMatrix]:
         "a row twice": replace(matrix, parts=(first.below(1, 0), *matrix.parts[1:])),
         "a gap": replace(matrix, parts=matrix.parts[1:]),
         "entries": replace(matrix, parts=(first.below(0, 1), *matrix.parts[1:])),
+        "a spread": replace(matrix, spread=3),
         "a position": replace(matrix, position=matrix.position + np.uint32(1)),
         "positions": replace(matrix, position=matrix.position[:-1]),
     }
+
+
+def test_columns_that_occur_are_those_with_an_entry() -> None:
+    matrix = placed_matrix(FR, 1, moved=True)
+    values = matrix.values.copy()
+    values[:4] = 0
+    entries = replace(matrix, values=values).csr()
+    named = {int(c) for c, v in zip(entries.columns, entries.value_index, strict=True) if values[v].any()}
+    assert set(np.flatnonzero(replace(matrix, values=values).occurring()).tolist()) == named
+    assert set(np.flatnonzero(matrix.occurring()).tolist()) == set(entries.columns.tolist()) > named
 
 
 @pytest.mark.parametrize("what", spoiled(placed_matrix(FR, 2, moved=True)))
