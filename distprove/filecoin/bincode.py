@@ -1,9 +1,7 @@
-"""Reads vanilla proofs in bincode, as Filecoin's software hands them on: a `FallbackPoStSectorProof` for each sector of
-a PoSt, a `PartitionProof` for each partition of an update (filecoin-proofs 19.1.0).
+"""Reads vanilla proofs in bincode, as Filecoin's API passes them on, into the values that serde's JSON has.
 
-bincode 1 writes the fields of a structure one after the other, integers of 64 bits little-endian, a length as such an
-integer before a vector, the number of a variant as 32 bits before it, and arrays of 32 bytes as they are. What is read
-becomes the value that the same proof has as JSON, but 32 bytes stay bytes.
+bincode 1 writes integers of fixed length, little-endian: 8 bytes for a length or a usize, 4 for a variant. Fields have
+no names, and follow one another in the order of their declaration.
 """
 
 from __future__ import annotations
@@ -12,101 +10,100 @@ from collections.abc import Callable
 from typing import Any
 
 from distprove.errors import FormatError
+from distprove.filecoin.values import ELEMENT, base64_octets
 
-ELEMENT = 32
-MOST = 1 << 16
-"""Most items of a vector: no proof has as many."""
+Read = Callable[["Cursor"], Any]
+MAX_ITEMS = 1 << 20
+_PIECES = {
+    0: ("Single", ("root", "leaf", "path")),
+    1: ("Sub", ("base_proof", "sub_proof", "root", "leaf")),
+    2: ("Top", ("base_proof", "sub_proof", "top_proof", "root", "leaf")),
+}
+"""Tag and fields of a path, by variant."""
 
-Read = Callable[["_Reader"], Any]
 
-
-class _Reader:
-    """The bytes that are left of a proof."""
+class Cursor:
+    """A place in bytes that are read from the beginning."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data = data
+        self._place = 0
 
     def take(self, size: int) -> bytes:
-        if self._at + size > len(self._data):
-            raise FormatError("the bincode ends too early")
-        self._at += size
-        return self._data[self._at - size : self._at]
+        """The next bytes. Raises FormatError where there are not so many."""
+        end = self._place + size
+        if end > len(self._data):
+            raise FormatError(f"bincode ends at byte {len(self._data)}, within a value")
+        taken, self._place = self._data[self._place : end], end
+        return taken
 
-    def finish(self) -> None:
-        if self._at != len(self._data):
-            raise FormatError(f"{len(self._data) - self._at} bytes after the end of the bincode")
+    def integer(self, size: int = 8) -> int:
+        return int.from_bytes(self.take(size), "little")
 
+    def element(self) -> list[int]:
+        return list(self.take(ELEMENT))
 
-def _u64(reader: _Reader) -> int:
-    return int.from_bytes(reader.take(8), "little")
+    def items(self, read: Read) -> list[Any]:
+        count = self.integer()
+        if count > MAX_ITEMS:
+            raise FormatError(f"bincode: a list of {count} items")
+        return [read(self) for _ in range(count)]
 
-
-def _octets(reader: _Reader) -> bytes:
-    return reader.take(ELEMENT)
-
-
-def _vector(item: Read) -> Read:
-    def read(reader: _Reader) -> list[Any]:
-        count = _u64(reader)
-        if count > MOST:
-            raise FormatError(f"a vector of {count} items in the bincode")
-        return [item(reader) for _ in range(count)]
-
-    return read
+    def end(self) -> None:
+        """Raise FormatError unless all was read."""
+        if self._place != len(self._data):
+            raise FormatError(f"bincode goes on after its value, from byte {self._place} on")
 
 
-def _structure(**fields: Read) -> Read:
-    return lambda reader: {name: read(reader) for name, read in fields.items()}
+def decoded(value: Any, read: Callable[[bytes], dict[str, Any]]) -> Any:
+    """A vanilla proof that is given as JSON, or as a text, its bincode in base64. Raises FormatError."""
+    return read(base64_octets(value)) if isinstance(value, str) else value
 
 
-def _variant(**variants: Read) -> Read:
-    listed = list(variants.items())
-
-    def read(reader: _Reader) -> dict[str, Any]:
-        number = int.from_bytes(reader.take(4), "little")
-        if number >= len(listed):
-            raise FormatError(f"variant {number} in the bincode, of {len(listed)}")
-        name, inner = listed[number]
-        return {name: inner(reader)}
-
-    return read
-
-
-_PATH = _structure(path=_vector(_structure(hashes=_vector(_octets), index=_u64)))
-_ENDS = {"root": _octets, "leaf": _octets}
-_MERKLE = _structure(
-    data=_variant(
-        Single=_structure(**_ENDS, path=_PATH),
-        Sub=_structure(base_proof=_PATH, sub_proof=_PATH, **_ENDS),
-        Top=_structure(base_proof=_PATH, sub_proof=_PATH, top_proof=_PATH, **_ENDS),
-    )
-)
-_SECTOR = _structure(
-    sector_id=_u64,
-    comm_r=_octets,
-    vanilla_proof=_structure(
-        sectors=_vector(_structure(inclusion_proofs=_vector(_MERKLE), comm_c=_octets, comm_r_last=_octets))
-    ),
-)
-_PARTITION = _structure(
-    comm_c=_octets,
-    apex_leafs=_vector(_octets),
-    challenge_proofs=_vector(_structure(proof_r_old=_MERKLE, proof_d_new=_MERKLE, proof_r_new=_MERKLE)),
-)
-
-
-def sector_proof(data: bytes) -> Any:
-    """The `FallbackPoStSectorProof` of one sector. Raises FormatError."""
-    return _whole(_SECTOR, data)
-
-
-def partition_proof(data: bytes) -> Any:
-    """The `PartitionProof` of one partition of an update. Raises FormatError."""
-    return _whole(_PARTITION, data)
-
-
-def _whole(read: Read, data: bytes) -> Any:
-    reader = _Reader(data)
-    made = read(reader)
-    reader.finish()
+def sector_proof(data: bytes) -> dict[str, Any]:
+    """A `FallbackPoStSectorProof` of filecoin-proofs. Raises FormatError."""
+    cursor = Cursor(data)
+    made = {
+        "sector_id": cursor.integer(),
+        "comm_r": cursor.element(),
+        "vanilla_proof": {"sectors": cursor.items(_sector)},
+    }
+    cursor.end()
     return made
+
+
+def partition_proof(data: bytes) -> dict[str, Any]:
+    """A `PartitionProof` of storage-proofs-update. Raises FormatError."""
+    cursor = Cursor(data)
+    made = {
+        "comm_c": cursor.element(),
+        "apex_leafs": cursor.items(Cursor.element),
+        "challenge_proofs": cursor.items(_challenge),
+    }
+    cursor.end()
+    return made
+
+
+def _sector(cursor: Cursor) -> dict[str, Any]:
+    paths = cursor.items(_path)
+    return {"inclusion_proofs": paths, "comm_c": cursor.element(), "comm_r_last": cursor.element()}
+
+
+def _challenge(cursor: Cursor) -> dict[str, Any]:
+    return {name: _path(cursor) for name in ("proof_r_old", "proof_d_new", "proof_r_new")}
+
+
+def _path(cursor: Cursor) -> dict[str, Any]:
+    variant = cursor.integer(4)
+    if variant not in _PIECES:
+        raise FormatError(f"bincode: a path of variant {variant}")
+    tag, names = _PIECES[variant]
+    return {"data": {tag: {name: cursor.element() if name in ("root", "leaf") else _levels(cursor) for name in names}}}
+
+
+def _levels(cursor: Cursor) -> dict[str, Any]:
+    return {"path": cursor.items(_level)}
+
+
+def _level(cursor: Cursor) -> dict[str, Any]:
+    return {"hashes": cursor.items(Cursor.element), "index": cursor.integer()}

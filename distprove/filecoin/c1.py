@@ -16,7 +16,17 @@ from distprove.errors import FormatError, VanillaMismatch
 from distprove.filecoin.porep import ChallengeProof, ColumnProof, LabelProof, Partition
 from distprove.filecoin.sectors import SEAL_PROOFS, SIZES, SealProof, find_proof, tree_d, tree_r
 from distprove.filecoin.trees import read_path
-from distprove.filecoin.values import MAX_FILE, element, fields, integer, items, json_value, octets, unwrapped, within
+from distprove.filecoin.values import (
+    MAX_FILE,
+    base64_octets,
+    element,
+    fields,
+    integer,
+    items,
+    json_value,
+    octets,
+    within,
+)
 from distprove.formats.files import read_bounded
 
 _WRAPPED = ("SectorNum", "Phase1Out", "SectorSize")
@@ -58,7 +68,7 @@ def parse_c1(data: bytes, name: str, proof_type: str | None = None) -> CommitOut
             sector, size = integer(number, "SectorNum", 64), integer(sector_size, "SectorSize", 64)
             del value
             with within("Phase1Out"):
-                value = json_value(unwrapped(text))
+                value = json_value(base64_octets(text))
         output = _output(value, sector, proof_type)
         if size is not None and size != SIZES[output.proof.size]:
             raise VanillaMismatch(f"SectorSize is {size}, and the proof type is {output.proof.name}")

@@ -9,11 +9,10 @@ from typing import Any
 
 from distprove.errors import FormatError, VanillaMismatch
 from distprove.filecoin import porep, post, update
-from distprove.filecoin.bincode import partition_proof, sector_proof
 from distprove.filecoin.c1 import read_c1
 from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.statement import Statement
-from distprove.filecoin.values import MAX_FILE, hex_octets, json_value, prover_id_of, unwrapped, within
+from distprove.filecoin.values import MAX_FILE, hex_octets, json_value, prover_id_of, within
 from distprove.formats.files import read_bounded
 
 
@@ -51,20 +50,8 @@ def read_given(options: FilecoinOptions) -> Given:
     if name == "c1":
         return _sealed(options, path)
     with within(str(path)):
-        value = _from_bincode(json_value(read_bounded(path, MAX_FILE)), name)
+        value = json_value(read_bounded(path, MAX_FILE))
         return _updated(options, value) if name == "update" else _post(options, value, winning=name == "winning_post")
-
-
-def _from_bincode(value: Any, name: str) -> Any:
-    """The vanilla proofs in a file. Those that are texts are in base64 and bincode, as curio and lotus hand them on."""
-    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-        return value
-    read = partition_proof if name == "update" else sector_proof
-    made = []
-    for number, each in enumerate(value):
-        with within(f"vanilla proof {number}"):
-            made.append(read(unwrapped(each)))
-    return made
 
 
 def _sealed(options: FilecoinOptions, path: Path) -> Given:

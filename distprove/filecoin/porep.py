@@ -108,9 +108,11 @@ class SealStatement:
         """The statement that `record` wrote, from untrusted data. Raises FormatError, VanillaMismatch."""
         octets = dict.fromkeys(("porep_id", "comm_d", "comm_r", "replica_id", "seed"), bytes)
         sealed = record.get("sealed") if isinstance(record, Mapping) else None
-        own = Sealed(**check_record(sealed, {"prover_id": bytes, "sector": int, "ticket": bytes})) if sealed else None
-        if own is not None and not 0 <= own.sector < 1 << 64:
-            raise FormatError("the statement: a sector's number has 64 bits")
+        own = None
+        if sealed is not None:
+            own = Sealed(**check_record(sealed, {"prover_id": bytes, "sector": int, "ticket": bytes}))
+            if not 0 <= own.sector < 1 << 64:
+                raise FormatError("the statement: a sector's number has 64 bits")
         found = check_record(record, {"proof_type": str, **octets, "sealed": type(sealed)})
         if found["proof_type"] not in SEAL_PROOFS:
             raise FormatError("the statement: an unknown type of proof")

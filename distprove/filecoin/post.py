@@ -12,6 +12,7 @@ from typing import Any
 
 from distprove.circuits.filecoin.hashing import FIELD, poseidon_hashes
 from distprove.errors import FormatError, VanillaMismatch
+from distprove.filecoin.bincode import decoded, sector_proof
 from distprove.filecoin.sectors import POST_PROOFS, PostProof, find_proof, size_of_tree_r, tree_r
 from distprove.filecoin.statement import check_record
 from distprove.filecoin.trees import MerklePath, check_paths, read_path
@@ -120,7 +121,10 @@ def read_sectors(value: Any, proof_type: str | None, *, winning: bool) -> tuple[
 
     Without `proof_type` the newest type of the sectors' size is taken. Raises FormatError, UsageError.
     """
-    listed = value if isinstance(value, list) else [value]
+    listed = []
+    for place, each in enumerate(value if isinstance(value, list) else [value]):
+        with within(f"vanilla proof {place}"):
+            listed.append(decoded(each, sector_proof))
     given = None if proof_type is None else find_proof(proof_type, POST_PROOFS)
     proof = given or POST_PROOFS[_newest(listed, winning)]
     if proof.winning is not winning:

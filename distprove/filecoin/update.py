@@ -13,6 +13,7 @@ from distprove.circuits.filecoin.hashing import FIELD, hash_poseidon, poseidon_h
 from distprove.circuits.filecoin.inputs import hash_randomness, update_challenges
 from distprove.circuits.filecoin.snap import Update
 from distprove.errors import FormatError, VanillaMismatch
+from distprove.filecoin.bincode import decoded, partition_proof
 from distprove.filecoin.sectors import UPDATE_PROOFS, UpdateProof, find_proof, size_of_tree_r, tree_d, tree_r
 from distprove.filecoin.statement import check_record
 from distprove.filecoin.trees import MerklePath, check_paths, read_path
@@ -110,7 +111,10 @@ class PartitionProof:
 
 def read_update(value: Any, proof_type: str | None) -> tuple[UpdateProof, list[PartitionProof]]:
     """Read the vanilla proofs of all partitions. Raises FormatError, UsageError."""
-    listed = items(value, None, "partitions")
+    listed = []
+    for k, each in enumerate(items(value, None, "partitions")):
+        with within(f"partition {k}"):
+            listed.append(decoded(each, partition_proof))
     given = None if proof_type is None else find_proof(proof_type, UPDATE_PROOFS)
     proof = given or UPDATE_PROOFS[f"StackedDrg{_size(listed)}V1"]
     made = []

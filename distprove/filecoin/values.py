@@ -8,7 +8,7 @@ import gc
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from distprove.errors import FormatError, InputError, UsageError
@@ -40,9 +40,19 @@ def json_value(data: bytes) -> Any:
         return jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
     except json.JSONDecodeError as error:
         raise FormatError(f"not JSON, at byte {error.pos}") from None
+    except ValueError:
+        raise FormatError("an integer of thousands of digits") from None
     finally:
         if collects:
             gc.enable()
+
+
+def base64_octets(text: Any) -> bytes:
+    """The bytes that a text has in base64. Raises FormatError."""
+    if isinstance(text, str):
+        with suppress(binascii.Error, ValueError):
+            return base64.b64decode(text, validate=True)
+    raise FormatError("not base64")
 
 
 @contextmanager
@@ -74,20 +84,8 @@ def items(value: Any, count: int | None, what: str) -> list[Any]:
     return value
 
 
-def unwrapped(text: Any) -> bytes:
-    """The bytes of a text in base64. Raises FormatError."""
-    if not isinstance(text, str):
-        raise FormatError("not base64")
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise FormatError("not base64") from None
-
-
 def octets(value: Any, name: str) -> bytes:
-    """32 bytes, written as a list of numbers, or in bincode. Raises FormatError."""
-    if isinstance(value, bytes) and len(value) == ELEMENT:
-        return value
+    """32 bytes, written as a list of numbers. Raises FormatError."""
     try:
         if isinstance(value, list) and len(value) == ELEMENT:
             return bytes(value)

@@ -82,6 +82,11 @@ def judged(name: str) -> tuple[Any, dict[str, Any]]:
     return value, json.loads((VECTORS / f"{name}-facts.json").read_text())
 
 
+def raw_vanilla(name: str) -> bytes:
+    """The same vanilla proofs as Filecoin's API has them: a JSON list of texts, bincode in base64."""
+    return gzip.decompress((VECTORS / f"{name.removesuffix('_post')}-raw.json.gz").read_bytes())
+
+
 def written(path: Path, value: Any) -> Path:
     """Write a value as a JSON file."""
     path.write_text(json.dumps(value))

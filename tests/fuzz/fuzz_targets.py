@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -27,6 +28,9 @@ from distprove.cli.pages.sweep import sweep_page
 from distprove.cli.safe_console import SafeConsole
 from distprove.cli.top import look, screen
 from distprove.errors import DistproveError, FormatError, UntrustedKey
+from distprove.filecoin import bincode, kinds, porep, post, update
+from distprove.filecoin.c1 import parse_c1
+from distprove.filecoin.values import json_value
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
@@ -50,7 +54,7 @@ from distprove.job import Job
 from distprove.jobfile import job_text
 from distprove.measure.sweep.results import SweepResult
 from distprove.measure.sweep.sweep import read_cell
-from distprove.proof import Proof, decode_partition, encode_public, heights_of, partition_digest
+from distprove.proof import Proof, check_fields, decode_partition, encode_public, heights_of, partition_digest
 from distprove.stark.aggregate.file import StarkAggregate
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.job_verifier import StarkVerifier
@@ -68,6 +72,7 @@ from distprove.system import Partition, PartitionProof
 from distprove.verification import verify_proof
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BLS12_381, BN254
+from tests.filecoin.sectors import SEALED, c1_text, facts_of, judged, raw_vanilla, statement_of
 from tests.fuzz import fuzz_mutations as mutations
 from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
 from tests.support import ROOT, multilinear_golden
@@ -687,8 +692,73 @@ def use_snapshot(data: bytes) -> None:
     Replay(parse_elf(_guests()[1], "guest")).record(replace(snapshot, cycles=min(snapshot.cycles, 1 << 12)))
 
 
+# -- Filecoin ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _c1() -> tuple[bytes, ...]:
+    wrapped = {"SectorNum": 7, "Phase1Out": base64.b64encode(c1_text(SEALED[1])).decode(), "SectorSize": 2048}
+    return c1_text(SEALED[1]), json.dumps(wrapped).encode()
+
+
+def use_c1(data: bytes) -> None:
+    output = parse_c1(data, "c1.json")
+    porep.check_vanilla(statement_of(output, facts_of(SEALED[1])), output.partitions)
+
+
+@cache
+def _vanilla(name: str) -> tuple[bytes, ...]:
+    return (json.dumps(judged(name)[0]).encode(),)
+
+
+def use_post(data: bytes) -> None:
+    proof, sectors = post.read_sectors(json_value(data), None, winning=True)
+    randomness = bytes.fromhex(judged("winning_post")[1]["randomness"])
+    post.check_sectors(post.statement_of(proof, randomness, sectors), sectors)
+
+
+def use_update(data: bytes) -> None:
+    proof, partitions = update.read_update(json_value(data), None)
+    update.check_update(update.statement_of(proof, partitions), partitions)
+
+
+@cache
+def _bincode() -> tuple[bytes, ...]:
+    return tuple(base64.b64decode(json.loads(raw_vanilla(name))[0]) for name in ("window_post", "update"))
+
+
+def use_bincode(data: bytes) -> None:
+    errors = []
+    for read in (bincode.sector_proof, bincode.partition_proof):
+        try:
+            read(data)
+        except FormatError as error:
+            errors.append(error)
+    if len(errors) == 2:
+        raise errors[0]
+
+
+@cache
+def _statements() -> tuple[bytes, ...]:
+    sealed = statement_of(parse_c1(c1_text(SEALED[1]), "c1.json"), facts_of(SEALED[1]))
+    proof, sectors = post.read_sectors(judged("window_post")[0], None, winning=False)
+    posted = post.statement_of(proof, bytes(32), sectors)
+    updated = update.statement_of(*update.read_update(judged("update")[0], None))
+    made = (sealed, posted, updated)
+    return tuple(canonical.encode({"kind": each.kind, "statement": each.record()}) for each in made)
+
+
+def use_statement(data: bytes) -> None:
+    value = canonical.decode(data, "the statement")
+    check_fields(value, {"kind": str, "statement": dict}, "the statement")
+    statement = kinds.statement_of(value["kind"], value["statement"])
+    statement.public_inputs(statement.partitions - 1)
+    statement.says()
+
+
 _CONTAINERS = (other_bytes, mutations.sections, mutations.sections)
 _JSON = (mutations.json_records, mutations.json_records, mutations.json_text, other_bytes)
+_LARGE_JSON = (mutations.json_records, *(other_bytes,) * 4)  # to find the places of a large record takes long
 _MSGPACK = (mutations.msgpack_records, mutations.msgpack_records, other_bytes)
 _FILE = (of_records(load_msgpack, dump_proof), of_records(load_msgpack, dump_proof), *_MSGPACK)
 
@@ -744,5 +814,10 @@ TARGETS: dict[str, Target] = {
     "sweep-cell": Target(_cells, use_cell, _JSON),
     "guest": Target(_guests, use_guest, (mutations.elf_fields, mutations.elf_fields, other_bytes), 200),
     "guest-snapshot": Target(_snapshots, use_snapshot, _MSGPACK, 100),
+    "vanilla-c1": Target(_c1, use_c1, _LARGE_JSON, 8, 16 * MIB),
+    "vanilla-post": Target(lambda: _vanilla("winning_post"), use_post, _LARGE_JSON, 8, 16 * MIB),
+    "vanilla-update": Target(lambda: _vanilla("update"), use_update, _LARGE_JSON, 8, 16 * MIB),
+    "vanilla-bincode": Target(_bincode, use_bincode, (other_bytes,), 300),
+    "statement": Target(_statements, use_statement, _MSGPACK, 300),
     "wasm": Target(_programs, use_wasm, (mutations.wasm_sections, mutations.wasm_sections, other_bytes), 500),
 }

@@ -6,9 +6,8 @@
 //!     parents PROOF_TYPE NODE...           the 14 parents of nodes
 //!     inputs FACTS                         the public inputs of a seal's partitions
 //!     winning DIR, window DIR DIR...       vanilla proofs of sectors that were sealed: winning.json, window.json in the
-//!                                          first folder, with their facts; winning-bincode.json and so on, as curio
-//!                                          hands them on
-//!     update DIR                           an update of a sector that was sealed: update.json and its facts, likewise
+//!                                          first folder, with their facts; the same in base64 of bincode, -raw.json
+//!     update DIR                           an update of a sector that was sealed: update.json and the like
 //!     params porep|winning|window|update   parameters of the circuits of 2 KiB, in FIL_PROOFS_PARAMETER_CACHE
 //!     vk porep|winning|window|update       where the verifying key of that circuit is looked for
 //!     params srs PROOFS                    aggregation keys for so many proofs, from fresh secrets, at the same place
@@ -23,6 +22,7 @@ use std::fs::{create_dir_all, read, write, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Context, Result};
+use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use bellperson::groth16::aggregate::setup_fake_srs;
 use blstrs::{Bls12, Scalar as Fr};
@@ -159,7 +159,7 @@ fn seal(dir: &Path, kind: &str, zero: bool) -> Result<()> {
     fields.remove("registered_proof");
     let tagged = fields["vanilla_proofs"]["StackedDrg2KiBV1"].take();
     fields["vanilla_proofs"] = tagged;
-    let encoded = base64::engine::general_purpose::STANDARD.encode(serde_json::to_vec(&api)?);
+    let encoded = STANDARD.encode(serde_json::to_vec(&api)?);
     put(dir.join("c1.json"), &plain)?;
     put(dir.join("c1-api.json"), &api)?;
     put(
@@ -252,60 +252,49 @@ fn randomness() -> Bytes32 {
     drawn
 }
 
-fn vanilla(kind: RegisteredPoStProof, sector: SectorId, own: &PrivateReplicaInfo, nodes: &[u64]) -> Result<Vec<u8>> {
-    post::generate_single_vanilla_proof(kind, sector, own, nodes)
-}
-
-/// Write vanilla proofs as JSON, and as curio hands them on: a list of bincode in base64.
-fn put_vanilla<T: DeserializeOwned + Serialize>(dir: &Path, name: &str, made: &[Vec<u8>]) -> Result<()> {
-    let plain = made
+/// Write vanilla proofs, as they come from the API and decoded, and their facts.
+fn put_vanilla<T: Serialize + DeserializeOwned>(
+    dir: &Path,
+    name: &str,
+    proofs: &[Vec<u8>],
+    facts: &Value,
+) -> Result<()> {
+    let decoded = proofs
         .iter()
-        .map(|each| Ok(to_value(bincode::deserialize::<T>(each)?)?))
+        .map(|own| Ok(to_value(bincode::deserialize::<T>(own)?)?))
         .collect::<Result<Vec<_>>>()?;
-    let engine = base64::engine::general_purpose::STANDARD;
-    let encoded: Vec<Value> = made.iter().map(|each| Value::String(engine.encode(each))).collect();
-    put(dir.join(format!("{name}.json")), &Value::Array(plain))?;
-    put(dir.join(format!("{name}-bincode.json")), &Value::Array(encoded))
+    put(dir.join(format!("{name}.json")), &Value::Array(decoded))?;
+    let raw: Vec<String> = proofs.iter().map(|own| STANDARD.encode(own)).collect();
+    put(dir.join(format!("{name}-raw.json")), &to_value(raw)?)?;
+    put(dir.join(format!("{name}-facts.json")), facts)
 }
 
 fn winning(dir: &Path) -> Result<()> {
     let (sector, comm_r, own) = replica(dir, WINNING)?;
     let drawn = randomness();
     let nodes = post::generate_fallback_sector_challenges(WINNING, &drawn, &[sector], prover_id())?;
-    let made = vanilla(WINNING, sector, &own, &nodes[&sector])?;
-    put_vanilla::<FallbackPoStSectorProof<SectorShape2KiB>>(dir, "winning", &[made])?;
-    put(
-        dir.join("winning-facts.json"),
-        &post_facts("winning-post", WINNING, drawn, &[(sector, comm_r)])?,
-    )
+    let made = post::generate_single_vanilla_proof(WINNING, sector, &own, &nodes[&sector])?;
+    let facts = post_facts("winning-post", WINNING, drawn, &[(sector, comm_r)])?;
+    put_vanilla::<FallbackPoStSectorProof<Tree>>(dir, "winning", &[made], &facts)
 }
 
 fn window(dirs: &[&str]) -> Result<()> {
     let drawn = randomness();
-    let replicas = dirs
+    let mut replicas = dirs
         .iter()
         .map(|dir| replica(Path::new(dir), WINDOW))
         .collect::<Result<Vec<_>>>()?;
+    replicas.sort_by_key(|(id, _, _)| u64::from(*id));
     let ids: Vec<SectorId> = replicas.iter().map(|(id, _, _)| *id).collect();
-    let mut by_id: Vec<_> = replicas.iter().collect();
-    by_id.sort_by_key(|(id, _, _)| u64::from(*id));
-    let ids = {
-        let mut sorted = ids;
-        sorted.sort_by_key(|id| u64::from(*id));
-        sorted
-    };
     let nodes = post::generate_fallback_sector_challenges(WINDOW, &drawn, &ids, prover_id())?;
-    let made = by_id
+    let made = replicas
         .iter()
-        .map(|(id, _, own)| vanilla(WINDOW, *id, own, &nodes[id]))
+        .map(|(id, _, own)| post::generate_single_vanilla_proof(WINDOW, *id, own, &nodes[id]))
         .collect::<Result<Vec<_>>>()?;
+    let sectors: Vec<_> = replicas.iter().map(|(id, comm_r, _)| (*id, *comm_r)).collect();
+    let facts = post_facts("window-post", WINDOW, drawn, &sectors)?;
     let first = Path::new(dirs.first().context("no folder")?);
-    let sectors: Vec<_> = by_id.iter().map(|(id, comm_r, _)| (*id, *comm_r)).collect();
-    put_vanilla::<FallbackPoStSectorProof<SectorShape2KiB>>(first, "window", &made)?;
-    put(
-        first.join("window-facts.json"),
-        &post_facts("window-post", WINDOW, drawn, &sectors)?,
-    )
+    put_vanilla::<FallbackPoStSectorProof<Tree>>(first, "window", &made, &facts)
 }
 
 fn updated(dir: &Path) -> Result<()> {
@@ -333,18 +322,15 @@ fn updated(dir: &Path) -> Result<()> {
         &new_sealed,
         &new_cache,
     )?;
-    let vanilla: Vec<Vec<u8>> = proofs.into_iter().map(|proof| proof.0).collect();
-    put_vanilla::<PartitionProof<SectorShape2KiB>>(dir, "update", &vanilla)?;
-    put(
-        dir.join("update-facts.json"),
-        &json!({
-            "kind": "snap-deals",
-            "proof_type": to_value(UPDATE)?,
-            "comm_r_old": hex::encode(old),
-            "comm_r_new": hex::encode(made.comm_r_new),
-            "comm_d_new": hex::encode(made.comm_d_new),
-        }),
-    )
+    let facts = json!({
+        "kind": "snap-deals",
+        "proof_type": to_value(UPDATE)?,
+        "comm_r_old": hex::encode(old),
+        "comm_r_new": hex::encode(made.comm_r_new),
+        "comm_d_new": hex::encode(made.comm_d_new),
+    });
+    let raw: Vec<Vec<u8>> = proofs.into_iter().map(|own| own.0).collect();
+    put_vanilla::<PartitionProof<Tree>>(dir, "update", &raw, &facts)
 }
 
 type Tree = SectorShape2KiB;
