@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from actors.protocol import Timed
+from distprove.filecoin.porep import ColumnProof, LabelProof
+from distprove.filecoin.trees import MerklePath
 from distprove.job import Job
 from distprove.stark.air.check import PartitionTrace
 from distprove.stark.program import Trace
@@ -28,6 +30,9 @@ SYNTHESISED = Witness("p", {"witness": ARRAY})
         Timed((SYNTHESISED, 1), 0.0, 1.0),
         Partition(0, "p", b"", {"inputs": {"age": SECRET}}),
         Job.from_options("groth16", zkey=__file__, wasm=__file__, inputs=[{"age": SECRET}]),
+        MerklePath(SECRET, SECRET, SECRET, (SECRET,)),
+        ColumnProof(1, (SECRET,), MerklePath(SECRET, 0, 0, ())),
+        LabelProof(1, 2, (SECRET,)),
         Trace([ARRAY], ()),
         PartitionTrace([ARRAY], {}),
         LdeJob(ARRAY, out=ARRAY),

@@ -38,7 +38,8 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
 
 ENTRY = Entry(
     title="Filecoin",
-    help="Prove a sector from its vanilla proofs (the output of C1): the bytes that Filecoin's network takes.",
+    help="Prove a statement of Filecoin's from vanilla proofs, such as the output of C1, and write the bytes that its "
+    "software verifies.",
     options=FilecoinOptions,
     system="distprove.filecoin.system:FilecoinSystem",
     verifier=verifier,

@@ -14,9 +14,9 @@ Hashes = Callable[[Sequence[Sequence[int]]], list[int]]
 """Hashes the children of many nodes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MerklePath:
-    """A leaf's way to the root."""
+    """A leaf's way to the root. The leaf is secret."""
 
     leaf: int
     root: int

@@ -32,7 +32,7 @@ def json_value(data: bytes) -> Any:
     """The value of a JSON text, in which true and false do not occur: lists of bytes would take them. Raises
     FormatError."""
     # Texts, which may be long and in base64, are looked past where that is needed.
-    if _NO_NUMBER.search(data) and _NO_NUMBER.search(_TEXT.sub(b'""', data)):
+    if (b"true" in data or b"false" in data) and _NO_NUMBER.search(_TEXT.sub(b'""', data)):
         raise FormatError("true or false, where there are only numbers")
     collects = gc.isenabled()
     gc.disable()  # it would look at a million lists again and again, half of the time that reading takes
