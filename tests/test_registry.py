@@ -23,12 +23,14 @@ OF_ONE_SYSTEM = (
     *(f"distprove/{part}/" for part in ("groth16", "stark", "filecoin", "circuits")),
     "distprove/registry.py",
     "distprove/several.py",
+    "cluster/service/cuzk/",
     *(
         f"distprove/cli/{name}.py"
         for name in (
             "aggregate",
             "air",
             "bench",
+            "cuzk",
             "demo",
             "filecoin",
             "key",

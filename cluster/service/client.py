@@ -238,6 +238,11 @@ class Client:
         """The service at a glance."""
         return self._ask(Overview, "GET", "/v1/overview")
 
+    def metrics(self) -> str:
+        """The service's metrics, as Prometheus reads them."""
+        ask = partial(self._once, "GET", "/metrics", None, patience.CLIENT_ANSWER, _content)
+        return self._until_answered(ask).decode(errors="replace")
+
     def shut_down(self, *, drain: bool = True) -> None:
         """End the service; with `drain` after the jobs that run."""
         self._ask(dict[str, Any], "POST", "/v1/shutdown", body={"drain": drain})
@@ -415,13 +420,19 @@ def _encoded(body: Any) -> bytes:
         raise UsageError("a job is made of strings, numbers, lists and tables") from None
 
 
-def _decoded(kind: type[Answer], response: TimedResponse, most: int = MAX_ANSWER) -> Answer:
-    """The answer, of at most `most` bytes. Raises FormatError for what is not of that kind."""
+def _content(response: TimedResponse, most: int = MAX_ANSWER) -> bytes:
+    """The answer's bytes, `most` at most. Raises FormatError."""
     response.allow(most)
     data = response.read(most + 1)
     if len(data) > most:
         raise FormatError("the service answers with more than a client takes in")
     _require_whole(response)
+    return data
+
+
+def _decoded(kind: type[Answer], response: TimedResponse, most: int = MAX_ANSWER) -> Answer:
+    """The answer, of at most `most` bytes. Raises FormatError for what is not of that kind."""
+    data = _content(response, most)
     try:
         return read(kind, jsontext.loads_own(data, "the answer"), "the answer", strict=False)
     except (ValueError, UsageError):

@@ -17,11 +17,10 @@ VANILLA = ("c1", "winning_post", "window_post", "update")
 
 @dataclass(frozen=True)
 class FilecoinOptions(Options):
-    """A Groth16 key of one of Filecoin's circuits, `zkey` or `params` with its `r1cs`, and a file of vanilla proofs."""
+    """A Groth16 key of one of Filecoin's circuits, `zkey` or `params`, and a file of vanilla proofs."""
 
     zkey: Path | None = setting("the proving key", flag="--zkey")
     params: Path | None = setting("a proving key of bellperson's (.params) in place of a zkey", flag="--params")
-    r1cs: Path | None = setting("the circuit that `params` is for", flag="--r1cs")
     vk: Path | None = setting("a verification_key.json, or a .vk, that the key must agree with", flag="--vk")
     c1: Path | None = setting("a proof of replication: the output of the first commit phase (C1), JSON", flag="--c1")
     winning_post: Path | None = setting(
@@ -65,8 +64,6 @@ class FilecoinOptions(Options):
         """Raise InputError for a file that does not exist, UsageError for what does not go together."""
         if (self.zkey is None) == (self.params is None):
             raise UsageError("give either `zkey` or `params`")
-        if self.params is not None and self.r1cs is None:
-            raise UsageError("`params` and `r1cs` (the circuit that they are for) go together")
         name, _ = self.vanilla
         post = name.endswith("post")
         if post != (self.randomness is not None):

@@ -34,7 +34,7 @@ class FilecoinSystem(Stated, Groth16System):
     def from_options(cls, options: FilecoinOptions) -> FilecoinSystem:  # type: ignore[override]
         """Make the system of a job. The vanilla proofs are read and checked. Raises InputError, UsageError; InvalidKey
         when the job's `vk` is not the key inside its proving key."""
-        named = {"zkey": options.zkey, "params": options.params, "r1cs": options.r1cs}
+        named = {"zkey": options.zkey, "params": options.params}
         system = cls({name: path for name, path in named.items() if path is not None}, read_given(options))
         system.require_key(options.vk)
         return system

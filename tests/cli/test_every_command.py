@@ -168,8 +168,9 @@ SERVICE = {
     "down": (),
 }
 """The same of the service, in an order in which they can be asked."""
-ELSEWHERE = {"setup wrap"}
-"""Commands whose smallest run is too large for here: the circuit has three million constraints (test_wrap_command)."""
+ELSEWHERE = {"setup wrap", "cuzk"}
+"""Commands that have no run here: a circuit of three million constraints (test_wrap_command), and a server that runs
+until it is interrupted (tests/cluster/service/test_cuzk.py)."""
 NEEDS_NVRTC = ("kernels", "air compile")
 
 

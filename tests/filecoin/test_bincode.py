@@ -21,11 +21,15 @@ from tests.filecoin.sectors import VECTORS
 KINDS = {"winning": "winning_post", "window": "window_post", "update": "update"}
 
 
-@pytest.fixture(scope="module")
-def written() -> dict[str, Any]:
+def load() -> dict[str, Any]:
     """What the judge wrote of each kind: the proofs as JSON, the same in bincode, and the facts."""
     found: dict[str, Any] = json.loads(gzip.decompress((VECTORS / "bincode.json.gz").read_bytes()))
     return found
+
+
+@pytest.fixture(scope="module")
+def written() -> dict[str, Any]:
+    return load()
 
 
 def given(folder: Path, kind: str, proofs: Any, facts: dict[str, Any]) -> Given:

@@ -1,0 +1,1 @@
+"""cuzk's gRPC interface in front of a service: what a curio node talks to."""

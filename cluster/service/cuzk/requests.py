@@ -1,0 +1,117 @@
+"""What a request of cuzk's is as a job of the service: its vanilla proofs in a file, and the keys of a job file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster.service.cuzk.messages import value_of
+from cluster.service.views import Priority
+from distprove.errors import InputError, UsageError
+from distprove.filecoin.sectors import POST_PROOFS, SEAL_PROOFS, SIZES, UPDATE_PROOFS, Draw
+
+KINDS = {
+    "POREP_SEAL_COMMIT": ("c1", "porep"),
+    "SNAP_DEALS_UPDATE": ("update", "snap-deals"),
+    "WINDOW_POST_PARTITION": ("window_post", "window-post"),
+    "WINNING_POST": ("winning_post", "winning-post"),
+}
+"""The setting of a kind's vanilla proofs, and its circuit without the sector's size."""
+_OWN_PRIORITIES = {"WINNING_POST": Priority.URGENT, "WINDOW_POST_PARTITION": Priority.HIGH}
+_PRIORITIES = {
+    "LOW": Priority.LOW,
+    "NORMAL": Priority.NORMAL,
+    "HIGH": Priority.HIGH,
+    "CRITICAL": Priority.URGENT,
+}
+_REGISTERED: dict[str, Mapping[str, Any]] = {
+    "c1": SEAL_PROOFS,
+    "update": UPDATE_PROOFS,
+    "window_post": POST_PROOFS,
+    "winning_post": POST_PROOFS,
+}
+"""The registered types of proofs of each kind, in the order of their numbers."""
+
+
+@dataclass(frozen=True, repr=False)
+class Asked:
+    """A request that was checked."""
+
+    kind: str
+    circuit: str
+    """The name of the circuit that its key is of, `porep-32GiB`."""
+    vanilla: bytes
+    """The content of the file of vanilla proofs."""
+    settings: dict[str, Any]
+    """The keys of the job file but for the proving key and that file."""
+    priority: Priority
+    commitments: dict[str, str]
+    """Commitments that the proof must state, as hexadecimal digits, by their names in the statement."""
+
+    @property
+    def file(self) -> str:
+        """The setting that names the vanilla proofs."""
+        return KINDS[self.kind][0]
+
+    @property
+    def name(self) -> str:
+        """A name for the file, another one for other vanilla proofs."""
+        return hashlib.blake2b(self.vanilla, digest_size=12).hexdigest()
+
+
+def read_request(request: Any) -> Asked:
+    """Check a SubmitProofRequest. Raises UsageError, InputError."""
+    kind = value_of("ProofKind", request.proof_kind)
+    if kind not in KINDS:
+        raise UsageError("the request names no kind of proof that is known")
+    setting, circuit = KINDS[kind]
+    registered = list(_REGISTERED[setting].values())
+    if request.registered_proof >= len(registered):
+        raise UsageError(f"no registered proof of this kind has the number {request.registered_proof}")
+    proof = registered[request.registered_proof]
+    if request.sector_size and request.sector_size != SIZES[proof.size]:
+        raise UsageError(f"sector_size is {request.sector_size}, and {proof.name} is of sectors of {SIZES[proof.size]}")
+    if proof.name in SEAL_PROOFS and SEAL_PROOFS[proof.name].draw is Draw.NON_INTERACTIVE and setting == "c1":
+        raise UsageError("a non-interactive PoRep ends in an aggregate, which is not made here")
+    settings: dict[str, Any] = {"proof_type": proof.name}
+    commitments: dict[str, str] = {}
+    if setting == "c1":
+        if not request.vanilla_proof:
+            raise InputError("no vanilla_proof")
+        vanilla = bytes(request.vanilla_proof)
+        settings |= {"prover_id": f"f0{request.miner_id}", "sector": request.sector_number}
+    else:
+        if not request.vanilla_proofs:
+            raise InputError("no vanilla_proofs")
+        vanilla = json.dumps([base64.b64encode(each).decode() for each in request.vanilla_proofs]).encode()
+    if setting.endswith("post"):
+        if len(request.randomness) != 32:
+            raise InputError("randomness has 32 bytes")
+        settings["randomness"] = bytes(request.randomness).hex()
+        if request.partition_index and not POST_PROOFS[proof.name].own_indices:
+            raise UsageError(
+                f"{proof.name} has challenges that depend on all partitions: only the first is proven alone"
+            )
+    if setting == "update":
+        for name in ("comm_r_old", "comm_r_new", "comm_d_new"):
+            value = bytes(getattr(request, name))
+            if len(value) != 32:
+                raise InputError(f"{name} has 32 bytes")
+            commitments[name] = value.hex()
+    asked = value_of("Priority", request.priority)
+    priority = _PRIORITIES.get(asked) or _OWN_PRIORITIES.get(kind, Priority.NORMAL)
+    return Asked(kind, f"{circuit}-{proof.size}", vanilla, settings, priority, commitments)
+
+
+def key_in(folder: Path, circuit: str) -> dict[str, str]:
+    """The setting of a circuit's proving key in a folder: CIRCUIT.zkey, or CIRCUIT.params. Raises InputError."""
+    for setting in ("zkey", "params"):
+        path = folder / f"{circuit}.{setting}"
+        if path.is_file():
+            return {setting: str(path)}
+    raise InputError(f"no key for {circuit}: {folder} has neither {circuit}.zkey nor {circuit}.params")

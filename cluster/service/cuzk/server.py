@@ -1,0 +1,125 @@
+"""The gRPC server of `ProvingEngine`, as curio dials it: without TLS, on a socket of this machine.
+
+Nobody is asked for a token, as in cuzk. So the server listens on loopback or on a Unix socket, and on nothing else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from cluster.service.cuzk.engine import Engine
+from cluster.service.cuzk.messages import MESSAGES, METHODS, SERVICE
+from distprove.errors import (
+    AccessDenied,
+    DistproveError,
+    IdTaken,
+    InputError,
+    InvalidProof,
+    NoSuchJob,
+    QueueFull,
+    ResourceError,
+    ServiceGone,
+    UsageError,
+)
+
+log = logging.getLogger("distprove.cuzk")
+THREADS = 256
+"""Calls at a time: each one that waits for a proof holds a thread."""
+MAX_MESSAGE = 256 << 20
+"""Bytes of a message, as curio's client has it."""
+_CODES: tuple[tuple[type[DistproveError], grpc.StatusCode], ...] = (
+    (NoSuchJob, grpc.StatusCode.NOT_FOUND),
+    (IdTaken, grpc.StatusCode.ALREADY_EXISTS),
+    (QueueFull, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (ServiceGone, grpc.StatusCode.UNAVAILABLE),
+    (AccessDenied, grpc.StatusCode.PERMISSION_DENIED),
+    (InvalidProof, grpc.StatusCode.FAILED_PRECONDITION),
+    (ResourceError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (InputError, grpc.StatusCode.INVALID_ARGUMENT),
+    (UsageError, grpc.StatusCode.INVALID_ARGUMENT),
+)
+"""The status of each error; the first that fits counts."""
+
+
+class CuzkServer:
+    """Serves an engine at an address: HOST:PORT on loopback, or unix:PATH. `stop` ends it."""
+
+    def __init__(self, engine: Engine, address: str) -> None:
+        """Raises UsageError for an address that others could reach, or that is taken."""
+        require_local(address)
+        options = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
+        self._server = grpc.server(
+            ThreadPoolExecutor(THREADS, "distprove-cuzk"), options=[*options, ("grpc.so_reuseport", 0)]
+        )
+        methods: dict[str, Callable[[Any], Any]] = {
+            "SubmitProof": engine.submit,
+            "AwaitProof": engine.wait,
+            "Prove": engine.prove,
+            "CancelProof": engine.cancel,
+            "GetStatus": engine.status,
+            "GetMetrics": engine.metrics,
+        }
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(
+                _answering(methods.get(name)),
+                request_deserializer=MESSAGES[asked].FromString,
+                response_serializer=MESSAGES[answered].SerializeToString,
+            )
+            for name, (asked, answered) in METHODS.items()
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        try:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError:
+            raise UsageError(f"cannot listen on {address}: it is taken, or no address") from None
+        """The port; 1 for a Unix socket."""
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Answer no more; calls that wait are ended."""
+        self._server.stop(grace=None).wait()
+
+
+def require_local(address: str) -> None:
+    """Raise UsageError unless an address is loopback's or a Unix socket's."""
+    if address.startswith("unix:"):
+        return
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise UsageError(
+            f"{address}: cuzk's interface asks for no token, so it is for this machine: 127.0.0.1:PORT or unix:PATH"
+        )
+
+
+def _answering(method: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]:
+    """The method with its errors as gRPC's."""
+
+    def answer(request: Any, context: Any) -> Any:
+        if method is None:
+            context.abort(
+                grpc.StatusCode.UNIMPLEMENTED,
+                "keys are loaded with their first job here, stay, and make room for others when it is needed",
+            )
+        try:
+            return method(request)  # type: ignore[misc]
+        except DistproveError as error:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+            context.abort(code, str(error))
+        except Exception as error:
+            log.exception("a call failed")
+            context.abort(grpc.StatusCode.INTERNAL, type(error).__name__)
+
+    return answer
