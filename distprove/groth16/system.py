@@ -54,8 +54,6 @@ SANDBOX_BYTES = 64 << 20
 MADE_WHERE_PROVEN = 1 << 22
 """Wires from which on the witness of a circuit in Python is made by the prover's backend, and what goes to it are the
 inputs: an H200 makes 130 million wires in 0.15 s, and copying them to it would take half of that."""
-LANES_BYTES = 512 << 20
-"""Memory of a circuit's instances that are computed at a time, in bytes (`distprove.circuits.templates`)."""
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 
@@ -199,11 +197,10 @@ class Groth16System(Groth16Verifier):
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness; with a witness program three times as much and
-        `SANDBOX_BYTES`, with a circuit as much again and `LANES_BYTES`, wherever it is made: provers may do so in host
-        memory."""
+        `SANDBOX_BYTES`, with a circuit as much again, wherever it is made: provers may do so in host memory."""
         witness = 32 * int(self._facts["wires"])
         if self.circuit is not None:
-            return 2 * witness + LANES_BYTES
+            return 2 * witness
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
 
     def key_bytes(self) -> int:

@@ -27,7 +27,6 @@ from distprove.groth16.memory import KeyShape, plan_memory
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import PendingGroth16, StagedWitness
 from distprove.groth16.resident import ResidentKey, load_key, picked
-from distprove.groth16.system import LANES_BYTES
 from distprove.groth16.templated import TemplatedQap
 from distprove.groth16.vectors import NEARLY_ALL
 from distprove.groth16.verifier import verify
@@ -72,7 +71,7 @@ class HostMemory:
         points = _POINTS * (4 * wires + shape.auxiliary + domain)
         # One matrix is gathered as int64 and joined while the others are there; then points follow from vectors.
         assembling, making = 28 * max(nnz), points + _ELEMENT * 4 * domain + 2 * _ENTRY * max(nnz)
-        synthesis = 4 * _ELEMENT * wires + 8 * wires + LANES_BYTES
+        synthesis = 4 * _ELEMENT * wires + 8 * wires
         return cls(
             constraints=shape.constraints,
             wires=wires,
