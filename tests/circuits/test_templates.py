@@ -13,6 +13,7 @@ from kernels.interface.backend import Backend
 from kernels.maths.curves import BN254
 from kernels.maths.encoding import unpack
 from tests.circuits.test_builder import solve, unsatisfied
+from tests.support.row_digest import row_digest
 
 
 def gadget(b: CircuitBuilder, inputs: Sequence[Linear]) -> list[Linear]:
@@ -67,6 +68,61 @@ def test_lanes_are_computed_in_batches(backend: Backend) -> None:
     batch = [unpack(w) for w in built.witnesses(inputs, backend)]
     assert not any(unsatisfied(built.r1cs, witness) for witness in batch)
     assert batch == [unpack(built.witness(one, backend)) for one in inputs]
+
+
+def dealt(b: CircuitBuilder, inputs: Sequence[Linear]) -> list[Linear]:
+    """A template with instances that are dealt in turn, some wires of its own before each round, and private inputs."""
+    x, y = inputs
+    first, second = (b.settle(b.multiply(b.private_input("given"), value)) for value in (x, y))
+    pairs = b.place_in_turn(OUTER, [[first, y], [x, second], [y, x]])
+    rest = b.private_input("given", 2)
+    return [b.multiply(pairs[0][0], rest[0]) + pairs[1][1], b.multiply(pairs[2][0], rest[1])]
+
+
+DEALT = CircuitBuilder.record(BN254, 2, dealt)
+
+
+def dealt_circuit(groups: int, lanes: int) -> CircuitBuilder:
+    """Instances that are placed one by one for no groups, at once for one, and else dealt in turn."""
+    b = CircuitBuilder(BN254)
+    x, y = b.private_input("x", lanes), b.private_input("y")
+    if groups == 0:
+        for lane in range(lanes):
+            b.place(DEALT, [x[lane], y])
+    else:
+        b.place_in_turn(DEALT, [[x[k::groups], y] for k in range(groups)])
+    return b
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 7])
+def test_instances_have_the_order_of_one_after_the_other(groups: int, backend: Backend) -> None:
+    by_groups, one_by_one = dealt_circuit(groups, 7), dealt_circuit(0, 7)
+    assert by_groups.shape() == one_by_one.shape()
+    assert row_digest(by_groups.system()) == row_digest(by_groups.build().r1cs) == row_digest(one_by_one.build().r1cs)
+    inputs = {"x": [k % 3 for k in range(7)], "y": 2, "given": [k % 5 for k in range(28)]}
+    witness = solve(by_groups.build(), backend, **inputs)
+    assert witness == solve(one_by_one.build(), backend, **inputs)
+    assert not unsatisfied(by_groups.build().r1cs, witness)
+
+
+def test_groups_that_cannot_be_dealt_are_refused() -> None:
+    b = CircuitBuilder(BN254)
+    x, y = b.private_input("x", 5), b.private_input("y")
+    for groups in ([[x[:2], y], [x[2:], y]], [[x, y], [x[:3], y]]):
+        with pytest.raises(UsageError, match="cannot be dealt in turn"):
+            b.place_in_turn(OUTER, groups)
+
+
+def test_a_name_inside_of_a_template_is_no_other_signals() -> None:
+    b = CircuitBuilder(BN254)
+    x = b.private_input("x")
+    b.place(DEALT, [x, x])
+    for name in ("given", "x"):
+        with pytest.raises(UsageError, match="already has a signal"):
+            b.public_input(name)
+    b = CircuitBuilder(BN254)
+    with pytest.raises(UsageError, match="already has a signal named 'given'"):
+        b.place(DEALT, [b.private_input("given"), b.private_input("x")])
 
 
 def test_the_shape_is_counted_without_matrices() -> None:
