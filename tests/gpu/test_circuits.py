@@ -9,11 +9,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from distprove.circuits.filecoin.inputs import porep_inputs, winning_post_inputs
+from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs, winning_post_inputs
 from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
 from distprove.errors import UnsatisfiedWitness
 from distprove.groth16.device_key import dev_key
+from distprove.groth16.params import read_params
 from distprove.groth16.prover import Blinding, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
@@ -52,6 +53,16 @@ def test_a_winning_post_is_proven_where_its_witness_is_made(cpu: CpuBackend, cud
     want, _ = prove(load_key(key, cpu), circuit.witness(inputs, cpu), lambda _: blinding)
     got, _ = prove(load_key(key, cuda), lambda device: circuit.witness_on(device, inputs), lambda _: blinding)
     assert got.to_dict() == want.to_dict()
+
+
+def test_bellpersons_parameters_of_a_circuit(cpu: CpuBackend, cuda: CudaBackend, tmp_path: Path) -> None:
+    builder, inputs = post_circuit(3, 2, (8, 8)), post_inputs(3, 2, (8, 8), Random(3))
+    setup(builder.build().r1cs, insecure_dev=True, backend=cpu, out=tmp_path / "key.params")
+    key, blinding = read_params(tmp_path / "key.params", builder.system), Blinding(3, 5)
+    witness = builder.witness_program().witness(inputs, cpu)
+    proofs = [prove(load_key(key, backend), witness, lambda _: blinding)[0] for backend in (cpu, cuda)]
+    assert proofs[0].to_dict() == proofs[1].to_dict()
+    assert verify(key.verification_key, inputs["public"], proofs[0])
 
 
 @pytest.mark.parametrize("monomial", [False, True])

@@ -18,7 +18,7 @@ from kernels.interface.matrix import CsrMatrix
 from kernels.interface.vectors import Transform
 from kernels.maths.curves import CURVES, Curve, Field
 from kernels.maths.encoding import field_from_ints
-from tests.support.synthesis_cases import products, sha256_block, wires_of
+from tests.support.synthesis_cases import bits_of, products, sha256_block, wires_of
 
 pytestmark = pytest.mark.gpu
 SIZES = [10, 16, 20, 22]
@@ -155,6 +155,7 @@ def test_memory_is_refused_by_name_and_comes_back(cuda: CudaBackend) -> None:
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
 def test_synthesis(cpu: CpuBackend, cuda: CudaBackend, curve: Curve) -> None:
     field = curve.fr
-    for program, bits in ((products(field, 11, 600, 1), False), (sha256_block(field, 26000, 2), True)):
+    block = sha256_block(field, 26000, 2)
+    for program, bits in ((products(field, 11, 600, 1), False), (bits_of(field, 11, 3, 250, 1), False), (block, True)):
         assert np.array_equal(wires_of(cuda, program, bits=bits), wires_of(cpu, program, bits=bits))
     both(cpu, cuda, [random_elements(field, 5000, 1)], lambda b, a: b.vectors.bits(field, a[0], 255))
