@@ -3,6 +3,8 @@ refused."""
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +15,14 @@ import pytest
 
 from distprove.circuits.registry import witness_program
 from distprove.errors import FormatError, InputError, UsageError, VanillaMismatch
+from distprove.filecoin.bincode import decoded, partition_proof, sector_proof
 from distprove.filecoin.kinds import read_given, statement_of
 from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.post import PostStatement
 from distprove.filecoin.sectors import POST_PROOFS
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.encoding import unpack
-from tests.filecoin.sectors import judged, leaves, with_change, written
+from tests.filecoin.sectors import judged, leaves, raw_vanilla, with_change, written
 
 KINDS = ("winning_post", "window_post", "update")
 
@@ -52,6 +55,19 @@ def test_vanilla_proofs_satisfy_the_circuit(name: str, tmp_path: Path) -> None:
         for partition in range(statement.partitions):
             witness = program.witness(given.inputs(partition), cpu)
             assert unpack(witness[1 : 1 + program.n_public]) == statement.public_inputs(partition)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_bincode_is_read_as_the_same(name: str) -> None:
+    read = partition_proof if name == "update" else sector_proof
+    raw = json.loads(raw_vanilla(name))
+    assert [decoded(each, read) for each in raw] == judged(name)[0]
+    content = base64.b64decode(raw[0])
+    for spoilt, told in ((content[:-1], "within a value"), (content + b"0", "goes on after its value")):
+        with pytest.raises(FormatError, match=told):
+            read(spoilt)
+    with pytest.raises(FormatError, match="not base64"):
+        decoded(raw[0][:-1], read)
 
 
 @pytest.mark.parametrize("name", KINDS)
