@@ -21,11 +21,14 @@ from distprove.groth16.params import vk_beside
 from distprove.groth16.r1cs import write_r1cs
 from distprove.groth16.setup import setup
 from kernels.cpu.backend import CpuBackend
-from tests.support import LONG
 
 BUILT = Path(__file__).parent / "filecoin-judge" / "target" / "release" / "filecoin-judge"
 JUDGE = Path(os.environ.get("DISTPROVE_FILECOIN_JUDGE", BUILT))
 pytestmark = pytest.mark.skipif(not JUDGE.exists(), reason="no filecoin-judge: cargo build --release makes it")
+
+LARGE = pytest.mark.skipif(
+    os.environ.get("DISTPROVE_LONG") != "1", reason="makes a key of 2.7 million wires: DISTPROVE_LONG=1 has it run"
+)
 
 
 def asked(folder: Path, *arguments: object) -> str:
@@ -90,7 +93,19 @@ def test_a_window_post_is_accepted(tmp_path: Path) -> None:
     judge_all(tmp_path, run, facts, [{"randomness": flipped(facts["randomness"])}, {"sectors": others}])
 
 
-@LONG
+def test_a_winning_post_is_accepted(tmp_path: Path) -> None:
+    sector = tmp_path / "sector"
+    asked(tmp_path, "seal", sector, "StackedDrg2KiBV1_1")
+    asked(tmp_path, "winning", sector)
+    facts = json.loads((sector / "winning-facts.json").read_text())
+    options = {"winning_post": sector / "winning-raw.json", "randomness": facts["randomness"]}
+    run = proved(tmp_path, "winning", "filecoin/winning-post-2KiB", **options)
+    (own,) = facts["sectors"]
+    changes = [{"randomness": flipped(facts["randomness"])}, {"sectors": [{**own, "sector": own["sector"] ^ 1}]}]
+    judge_all(tmp_path, run, facts, changes)
+
+
+@LARGE
 def test_a_seal_is_accepted(tmp_path: Path) -> None:
     sector = tmp_path / "sector"
     asked(tmp_path, "seal", sector, "StackedDrg2KiBV1_1")
