@@ -24,7 +24,10 @@ from kernels.cpu.backend import CpuBackend
 
 BUILT = Path(__file__).parent / "filecoin-judge" / "target" / "release" / "filecoin-judge"
 JUDGE = Path(os.environ.get("DISTPROVE_FILECOIN_JUDGE", BUILT))
-pytestmark = pytest.mark.skipif(not JUDGE.exists(), reason="no filecoin-judge: cargo build --release makes it")
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not JUDGE.exists(), reason="no filecoin-judge: cargo build --release makes it"),
+]
 
 LARGE = pytest.mark.skipif(
     os.environ.get("DISTPROVE_LONG") != "1", reason="makes a key of 2.7 million wires: DISTPROVE_LONG=1 has it run"
