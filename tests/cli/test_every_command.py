@@ -168,9 +168,9 @@ SERVICE = {
     "down": (),
 }
 """The same of the service, in an order in which they can be asked."""
-ELSEWHERE = {"setup wrap", "cuzk"}
-"""Commands that have no run here: a circuit of three million constraints (test_wrap_command), and a server that runs
-until it is interrupted (tests/cluster/service/test_cuzk.py)."""
+ELSEWHERE = {"setup wrap", "prove filecoin", "cuzk"}
+"""Commands that have no run here: circuits of three million constraints (test_wrap_command) and of twenty thousand
+(tests/filecoin/test_system.py), and a server that runs until it is interrupted (tests/cluster/service/test_cuzk.py)."""
 NEEDS_NVRTC = ("kernels", "air compile")
 
 
