@@ -28,7 +28,7 @@ from tests.cli.conftest import SmallJob, run, why_refused
 
 READ = {
     *("srs", "r1cs", "ptau", "zkey", "params", "wasm", "vk", "aggregate", "guest", "private_file", "public_input"),
-    *("input_file", "wrap_key", "wrap_vk"),
+    *("input_file", "wrap_key", "wrap_vk", "c1", "winning_post", "window_post", "update"),
     *("path", "proof", "srs_verifier", "statement", "run", "runs", "wtns", "output", "token_file", "ca_file"),
     *("tls_cert", "tls_key", "root", "arguments", "program_elf", "program_file", "program_input", "program_public"),
 }
