@@ -73,7 +73,7 @@ SERVICE: Mapping[str, Entry] = {
         "jobs:cancel", "Cancel jobs. What they have proven stays in their runs; one that is over stays as it is."
     ),
     "cuzk": Entry(
-        "cuzk:cuzk", "Answer curio nodes as cuzk does, and have the service prove what they ask for (docs/filecoin.md)."
+        "cuzk:cuzk", "Answer curio nodes by gRPC as cuzk's daemon does, and have the service prove what they ask for."
     ),
     "down": Entry(
         "jobs:down", "End the service, after the jobs that run. Jobs that are queued wait for its next start."

@@ -33,7 +33,7 @@ def cuzk(
         str | None, typer.Option(help="URL or folder of the service; by default this user's own.")
     ] = None,
 ) -> None:
-    """Answer curio nodes as cuzk does, and have the service prove what they ask for (docs/filecoin.md).
+    """Answer curio nodes by gRPC as cuzk's daemon does, and have the service prove what they ask for.
 
     Runs until it is interrupted. The service is to be on this machine, and reads the spool.
     """

@@ -28,13 +28,13 @@ from tests.cli.conftest import SmallJob, run, why_refused
 
 READ = {
     *("srs", "r1cs", "ptau", "zkey", "params", "wasm", "vk", "aggregate", "guest", "private_file", "public_input"),
-    *("input_file", "wrap_key", "wrap_vk", "c1", "winning_post", "window_post", "update"),
+    *("generic_srs", "keys", "input_file", "wrap_key", "wrap_vk", "c1", "winning_post", "window_post", "update"),
     *("path", "proof", "srs_verifier", "statement", "run", "runs", "wtns", "output", "token_file", "ca_file"),
     *("tls_cert", "tls_key", "root", "arguments", "program_elf", "program_file", "program_input", "program_public"),
 }
 """Names of the paths that commands read."""
-NEITHER = {("up", "folder"), ("submit", "out_folder")}
-"""A service's own folder; a run folder on the service's machine, which the service looks at itself."""
+NEITHER = {("up", "folder"), ("submit", "out_folder"), ("cuzk", "spool")}
+"""A service's own folder; a run folder on the service's machine, which the service looks at itself; a private folder."""
 
 
 def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,6 @@ Nobody is asked for a token, as in cuzk. So the server listens on loopback or on
 from __future__ import annotations
 
 import ipaddress
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -27,8 +26,9 @@ from distprove.errors import (
     ServiceGone,
     UsageError,
 )
+from distprove.host.log import logger
 
-log = logging.getLogger("distprove.cuzk")
+log = logger("distprove.cuzk")
 THREADS = 256
 """Calls at a time: each one that waits for a proof holds a thread."""
 MAX_MESSAGE = 256 << 20
