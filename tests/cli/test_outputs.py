@@ -34,7 +34,7 @@ READ = {
 }
 """Names of the paths that commands read."""
 NEITHER = {("up", "folder"), ("submit", "out_folder"), ("cuzk", "spool")}
-"""A service's own folder; a run folder on the service's machine, which the service looks at itself; a private folder."""
+"""A service's own folder; a run folder on its machine, which the service looks at itself; a private folder."""
 
 
 def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
