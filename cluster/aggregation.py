@@ -1,9 +1,8 @@
-"""Has a job's proofs aggregated or wrapped at its end: on a worker's device, or else on the driver's CPU."""
+"""Has a job's proofs aggregated at its end: on a worker's device, or else on the driver's CPU."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster.record.report import public_message
@@ -11,8 +10,8 @@ from cluster.record.run import Run
 from cluster.scheduler.loop import Client
 from distprove.errors import InvalidProof
 from distprove.host.machine import usable_threads
-from distprove.proof import Aggregates, Proof, Wraps
-from distprove.system import DeviceTask, PartitionProof
+from distprove.proof import Aggregates, Proof
+from distprove.system import DeviceTask
 from kernels.cpu.backend import CpuBackend
 
 
@@ -30,24 +29,6 @@ def aggregated(system: Aggregates, proof: Proof, client: Client, run: Run) -> tu
         where.failed(error)
         made = system.aggregate(proof, where.on_cpu)
     run.note("aggregated", worker=where.device or "driver", seconds=round(time.monotonic() - began, 3))
-    return made
-
-
-def wrapped(
-    system: Wraps, proofs: Sequence[PartitionProof], salt: bytes, client: Client, run: Run
-) -> Mapping[str, bytes]:
-    """Names and contents of the files of the job's wrap. `salt` hides what its public value is of. The journal tells
-    where it was made, and where it could not be. Raises InvalidProof, InputError."""
-    began, where = time.monotonic(), _Where(client, run)
-    try:
-        made, steps = system.wrap(proofs, salt, where.run)
-    except InvalidProof as error:
-        if where.device is None:
-            raise
-        where.failed(error)
-        made, steps = system.wrap(proofs, salt, where.on_cpu)
-    seconds = {name: round(own, 3) for name, own in steps.items()}
-    run.note("wrapped", worker=where.device or "driver", seconds=round(time.monotonic() - began, 3), steps=seconds)
     return made
 
 

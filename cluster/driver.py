@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 import tempfile
 import threading
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from actors import patience
-from cluster.aggregation import aggregated, wrapped
+from cluster.aggregation import aggregated
 from cluster.record.report import REPORT, PartitionReport, Report, public_message
 from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
@@ -43,11 +42,9 @@ from distprove.host.memory import most_resident
 from distprove.proof import (
     OUTPUT_FILE,
     PROOF_FILE,
-    SALT_BYTES,
     Aggregates,
     Proof,
     Publishes,
-    Wraps,
     invalid_among,
 )
 from distprove.settings import ExecutorSettings
@@ -138,8 +135,6 @@ def drive(
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
             ordered = [proofs[p.name] for p in plan]
             proof = Proof.assemble(system, ordered)
-            if isinstance(system, Wraps):
-                proof = proof.salted(run.kept_salt() or secrets.token_bytes(SALT_BYTES))
             with run.folder.filling(PROOF_FILE, proof.write_to) as written:  # most of it lets go of the lock
                 if isinstance(system, VerifiesJob):
                     try:
@@ -153,10 +148,6 @@ def drive(
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, client, run)):
                 run.folder.write(*made)
                 report.aggregate = made[0]
-            if isinstance(system, Wraps):
-                assert proof.salt is not None
-                for name, content in wrapped(system, ordered, proof.salt, client, run).items():
-                    run.folder.write(name, content)
             if isinstance(system, Publishes):
                 for name, content in system.published(ordered).items():
                     run.folder.write(name, content)

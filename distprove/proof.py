@@ -213,12 +213,6 @@ class Proof:
         )
         return cls(system, key, verification_key, bound, whole=whole)
 
-    def salted(self, salt: bytes) -> Proof:
-        """The same proof with the salt of the job's wrap, for a job that ends in one proof."""
-        assert self.whole is not None, "a job that ends in one proof"
-        assert len(salt) == SALT_BYTES
-        return replace(self, whole={**self.whole, SALT: salt})
-
     @property
     def salt(self) -> bytes | None:
         """The salt of the job's wrap, which is as secret as the list of partitions; None without one."""
@@ -416,25 +410,11 @@ class Aggregates(Protocol):
 
 
 @runtime_checkable
-class Wraps(Protocol):
-    """Optional interface of a proof system that wraps a job's one proof in a proof of another kind."""
-
-    def wrap(
-        self, proofs: Sequence[PartitionProof], salt: bytes, run: Callable[[DeviceTask], Any]
-    ) -> tuple[Mapping[str, bytes], Mapping[str, float]]:
-        """Contents of the wrap's files by their names, and seconds by step, from all proofs of the plan, in its order.
-        It has been verified.
-
-        `salt` has SALT_BYTES random bytes, the same for each attempt of a job: the job's proof has them. `run` is as of
-        `Aggregates`. Raises InvalidProof, InputError, and what `run` raises."""
-
-
-@runtime_checkable
 class Publishes(Protocol):
     """Optional interface of a proof system whose jobs end in files that other software reads."""
 
     def published(self, proofs: Sequence[PartitionProof]) -> Mapping[str, bytes]:
-        """Contents of these files by their names, from all proofs of the plan, in its order."""
+        """Contents of these files by their names, from all proofs of the plan, in its order. Each was verified."""
 
 
 def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]:

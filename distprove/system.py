@@ -323,6 +323,14 @@ class ChecksKey(Protocol):
 
 
 @runtime_checkable
+class ChecksLong(ChecksKey, Protocol):
+    """Optional interface of a proof system whose check may take longer than the loading of a key."""
+
+    check_seconds: float
+    """Seconds that the check may take, if the setting `start_timeout` is no more."""
+
+
+@runtime_checkable
 class TakesInputs(Protocol):
     """Optional interface of a proof system that, once loaded, serves jobs that differ in their inputs alone."""
 

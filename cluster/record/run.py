@@ -167,21 +167,12 @@ class StoredRun:
     @cached_property
     def _bound(self) -> dict[str, PartitionProof]:
         """Partition proofs in the job's own proof, by name: those of a short job have no other file."""
-        bound = self._proof
-        return {proof.name: proof for proof in bound.partitions} if bound is not None and bound.whole is None else {}
-
-    @property
-    def _proof(self) -> Proof | None:
-        """The job's own proof, as an earlier session has left it; None where there is none, or a damaged one."""
-        with suppress(InputError, InvalidProof):  # it is made again
-            return Proof.read_from(self.path, with_output=False) if self.folder.has(PROOF_FILE) else None
-        return None
-
-    def kept_salt(self) -> bytes | None:
-        """The salt of the job's wrap from an earlier session, whose wrap may be public by now; None for the first.
-
-        Whoever had the run before has read it, as they have the partitions' proofs."""
-        return None if (bound := self._proof) is None else bound.salt
+        if not self.folder.has(PROOF_FILE):
+            return {}
+        with suppress(InputError, InvalidProof):  # a damaged one is made again
+            bound = Proof.read_from(self.path, with_output=False)
+            return {proof.name: proof for proof in bound.partitions} if bound.whole is None else {}
+        return {}
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""

@@ -477,8 +477,9 @@ def _end_hung(state: State, key: str, workers: Iterable[Worker]) -> None:
             _end(state, key, worker, hung.who, hung.reason)
     checker = state.workers.get(resident.checker or "")
     if checker is not None and state.now > resident.check_deadline:
-        resident.check_deadline = state.now + state.settings.start_timeout
-        reason = f"the key's check takes longer than {state.settings.start_timeout:.0f} s"
+        patience = resident.check_patience(state.settings)
+        resident.check_deadline = state.now + patience
+        reason = f"the key's check takes longer than {patience:.0f} s"
         _end(state, key, checker, checker.id, reason)
 
 

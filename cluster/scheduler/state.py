@@ -13,7 +13,7 @@ from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, PROVEN, RETRIES, RULES, Fact, Stage
 from cluster.scheduler.workers import Watch, Worker
 from distprove.settings import ExecutorSettings
-from distprove.system import ChecksKey, PartitionId, ProofSystem
+from distprove.system import ChecksKey, ChecksLong, PartitionId, ProofSystem
 
 
 class KeyStage(str, Enum):
@@ -48,6 +48,11 @@ class Key:
 
     def __post_init__(self) -> None:
         self.checked = not isinstance(self.system, ChecksKey)
+
+    def check_patience(self, settings: ExecutorSettings) -> float:
+        """Seconds after which a check counts as hung."""
+        own = self.system.check_seconds if isinstance(self.system, ChecksLong) else 0.0
+        return max(settings.start_timeout, own)
 
     @property
     def rank(self) -> int:
@@ -224,7 +229,7 @@ class State:
         jobs = self.wanting(key)
         ready = next((w for w in self.workers.values() if any(w.usable(job.id, key.id) for job in jobs)), None)
         if ready is not None:
-            key.checker, key.check_deadline = ready.id, self.now + self.settings.start_timeout
+            key.checker, key.check_deadline = ready.id, self.now + key.check_patience(self.settings)
             self.emit(Check(ready.id, key.id, ready.slot(key.id).epoch))
             for job in jobs:
                 self.wait(job, f"the key's check on {ready.id}")

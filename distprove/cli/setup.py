@@ -133,11 +133,11 @@ def wrap(
     """
     from cluster.record.run import read_proof
     from distprove.groth16.r1cs import write_r1cs
-    from distprove.stark.wrap.kept import wrap_circuit
+    from distprove.stark.wrap.kept import keep_recorded
     from distprove.stark.wrap.listed import LEAST, second_root_of
 
     root = second_root_of(read_proof(proof), vk, LEAST if security is None else security, tree_wires)
-    built = wrap_circuit(root.key).system().r1cs()
+    built = keep_recorded(root.key)
     write_r1cs(destination, built)
     if as_json:
         counts = {"out": str(destination), "constraints": built.n_constraints, "wires": built.n_vars}

@@ -3,7 +3,7 @@ or, as far as they do not fit there, in host memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,17 +80,57 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
     What of the key does not fit beside its proofs stays in host memory (`distprove.groth16.memory`). Raises OutOfMemory
     before anything is loaded.
     """
-    curve, points, matrices = zkey.curve, zkey.points, zkey.matrices()
-    vectors, plan = _planned(zkey, matrices, backend)
-    matrix_a, matrix_b = (
-        backend.sparse.load_matrix(curve.fr, matrix, on_use=MATRICES in plan.streamed) for matrix in matrices
-    )
-    tables = {
-        name: backend.groups.load_points(
+    return loaded_whole(loading(ReadKey.of(zkey, backend), backend))
+
+
+@dataclass(frozen=True)
+class ReadKey:
+    """A key with what the host reads of it before a backend loads it, which takes seconds for a large key."""
+
+    key: LoadableKey
+    matrices: tuple[SparseRows, SparseRows]
+    vectors: KeyVectors
+
+    @classmethod
+    def of(cls, key: LoadableKey, backend: Backend) -> ReadKey:
+        """Read what `backend` loads of a key. Any thread may call. Raises InvalidKey."""
+        return cls(key, key.matrices(), KeyVectors.of(key, backend))
+
+
+Loading = Generator[None, None, ResidentKey]
+"""Loads a key piece by piece: a matrix or a vector of points for each `next`. It returns the key."""
+
+
+def loaded_whole(pieces: Loading) -> ResidentKey:
+    """The key, once all pieces are loaded."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as done:
+            loaded: ResidentKey = done.value
+            return loaded
+
+
+def loading(read: ReadKey, backend: Backend, free: int | None = None) -> Loading:
+    """Load a key onto `backend` piece by piece.
+
+    The plan is made for `free` bytes of the backend's memory, by default what is free. Raises OutOfMemory: before
+    anything is loaded, or where others took memory between two pieces.
+    """
+    zkey, matrices = read.key, read.matrices
+    curve, points = zkey.curve, zkey.points
+    vectors, plan = _planned(read, backend, free)
+    loaded = []
+    for matrix in matrices:
+        loaded.append(backend.sparse.load_matrix(curve.fr, matrix, on_use=MATRICES in plan.streamed))
+        yield
+    matrix_a, matrix_b = loaded
+    tables = {}
+    for name, group in SECTIONS.items():
+        tables[name] = backend.groups.load_points(
             curve, group, vectors.points[name][:], memory=plan.tables.get(name), streamed=name in plan.streamed
         )
-        for name, group in SECTIONS.items()
-    }
+        yield
     pick_a, pick_b = (
         None if wires is None else picking(curve.fr, zkey.n_vars, backend, wires)
         for wires in (vectors.wires_a, vectors.wires_b)
@@ -127,15 +167,15 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
     return resident
 
 
-def _planned(key: LoadableKey, matrices: Collection[SparseRows], backend: Backend) -> tuple[KeyVectors, MemoryPlan]:
+def _planned(read: ReadKey, backend: Backend, free: int | None) -> tuple[KeyVectors, MemoryPlan]:
     """Plan which points are loaded, and where. Raises OutOfMemory."""
-    vectors = KeyVectors.of(key, backend)
+    key, matrices, vectors = read.key, read.matrices, read.vectors
     try:
-        return vectors, plan_memory(KeyShape.of(key, vectors, matrices), backend)
+        return vectors, plan_memory(KeyShape.of(key, vectors, matrices), backend, free=free)
     except OutOfMemory:
         # Where points stay in host memory, what picks the wires of the finite ones takes more than these save.
         vectors = KeyVectors.every_point(key)
-        return vectors, plan_memory(KeyShape.of(key, vectors, matrices), backend)
+        return vectors, plan_memory(KeyShape.of(key, vectors, matrices), backend, free=free)
 
 
 def picking(field: Field, n: int, backend: Backend, wires: HostArray) -> Matrix:

@@ -15,7 +15,7 @@ from distprove.circuits.wrap.statement import statement_digest
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import read_public, write_verification_key
 from distprove.proof import Proof
-from distprove.stark.wrap import files, system
+from distprove.stark.wrap import files, prover, system
 from distprove.stark.wrap.files import Wrap
 from distprove.system import PartitionProof
 from kernels.interface.tree_hash import TreeHash
@@ -43,19 +43,21 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """The Groth16 proof is simulated here, with a trapdoor: what it states, and where it goes, are the job's."""
     secret, run = trapdoor(BN254, 1), tmp_path / "run"
 
-    def simulated(key: Any, root: PartitionProof, path: Path, salt: bytes, run: Any, **_: Any) -> Wrap:
-        public = statement_digest(root.public, salt)
+    def simulated(key: Any, second: PartitionProof, salt: bytes, shared: Any, backend: Any, steps: Any) -> Wrap:
+        public = statement_digest(second.public, salt)
         return Wrap(secret.key, secret.prove([public], seed=1), (public,))
 
-    monkeypatch.setattr(system, "wrap", simulated)
-    monkeypatch.setattr(system, "_development_key", lambda key, run: tmp_path / "none.zkey")
+    monkeypatch.setattr(prover, "wrap", simulated)
+    monkeypatch.setattr(prover.WrappedProver, "_open", lambda *_, **__: None)
+    monkeypatch.setattr(system.WrappedSystem, "check", lambda *_: None)
     shown = command(*JOB, "--insecure-dev", "--out", run)
     assert shown.exit_code == 0, shown.output
     assert "insecure wrap" in shown.output
     written = [run / name for name in (files.PROOF, files.PUBLIC, files.CALLDATA, files.KEY)]
     assert all(path.is_file() for path in written)
     notes = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    assert [note["worker"] for note in notes if note["event"] == "wrapped"] == ["driver"]
+    proved = {note["partition"]: note["worker"] for note in notes if note["event"] == "proved" and "partition" in note}
+    assert proved["groth16"] == "prover-0"
     assert Proof.read_from(run).salt is not None  # beside the list
     # It verifies in the words of the job's one proof.
     plain = command("verify", run, *FEW, "--json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distprove.proof import Proof
+from distprove.proof import SALT, Proof
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
 from distprove.stark.multilinear.proof import MultilinearProof
@@ -22,6 +22,12 @@ from tests.support.multilinear_jobs import prove_program
 
 FEW = {"security": 1, "grinding": 0, "hash": "poseidon2", "log_final": LOG_FINAL_IN_CIRCUITS, "blowup": 2}
 """Not for use: options of parameters of little work."""
+
+
+def salted(proof: Proof, salt: bytes) -> Proof:
+    """The proof of a job with the salt of a wrap."""
+    assert proof.whole is not None
+    return replace(proof, whole={**proof.whole, SALT: salt})
 
 
 class OneProofs:

@@ -213,13 +213,13 @@ class OneProofSystem(MultilinearSystem):
         """Check all partitions together, whose proofs hold. The root is verified here unless `verify` has just done
         so."""
         partitions, whole = self.bind_whole(proofs)
-        if proofs[-1] is not self._root:
+        if _root_of(proofs) is not self._root:
             self.verify_whole(partitions, whole, self.output())
         else:
             verify_whole(self.key, _node_key, partitions, whole, self.output(), self.tree_wires, verified=self._root)
 
     def bind_whole(self, proofs: Sequence[PartitionProof]) -> tuple[list[PartitionProof], dict[str, Any]]:
-        return [listed(proof) for proof in proofs[: self.partitions]], whole_of(proofs[-1])
+        return [listed(proof) for proof in proofs[: self.partitions]], whole_of(_root_of(proofs))
 
     def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
         self.verifier.verify_whole(partitions, whole, output)
@@ -229,6 +229,11 @@ class OneProofSystem(MultilinearSystem):
 
     def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
         return self.verifier.explain_whole(partitions)
+
+
+def _root_of(proofs: Sequence[PartitionProof]) -> PartitionProof:
+    """The root's proof among those of the whole plan, which has it near its end."""
+    return next(proof for proof in reversed(proofs) if proof.name == ROOT)
 
 
 def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
@@ -350,12 +355,22 @@ class OneProofProver(MultilinearProver):
         for each in self._cells:
             self._backend.multilinear.load(each.programs)
             yield
-        own = self._key.key
-        partition = plans(Shape(own, kind.leaves[0][0].log_heights))[0].peak
         for nbytes, make in self._keys(kind).keys_ahead(kind.leaves):
-            if self._held() + partition + 2 * nbytes > self._budget:
+            if not self._room_ahead(kind, nbytes):
                 return
             make()
+            yield
+
+    def _room_ahead(self, kind: Kind, nbytes: int) -> bool:
+        """Whether a key of so many bytes, as it is made, leaves room for a partition."""
+        partition = plans(Shape(self._key.key, kind.leaves[0][0].log_heights))[0].peak
+        return self._held() + partition + 2 * nbytes <= self._budget
+
+    def _second_ahead(self, kind: Kind) -> Iterator[None]:
+        """Make the key of a second root of this kind, if it leaves room for a partition."""
+        keys = self._keys(kind)
+        if self._room_ahead(kind, keys.wrap_bytes):
+            _ = keys.wrap
             yield
 
     def _nbytes(self, beside: TreeKeys | None = None) -> int:

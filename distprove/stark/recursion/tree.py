@@ -117,6 +117,12 @@ class NodeKeys(ABC):
         return self._wrap
 
     @property
+    def wrap_bytes(self) -> int:
+        """Bytes of the device that the key of a second root takes."""
+        assert self._wrap_parameters is not None, "a tree with a second root"
+        return key_bytes(compile_key(self._root_program, self._wrap_parameters()))
+
+    @property
     def below(self) -> Child:
         """What nodes and the root have of a leaf or a node."""
         return node_child(self.frame, self.params.nodes)

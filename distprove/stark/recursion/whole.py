@@ -56,11 +56,12 @@ def check_whole(whole: dict[str, Any]) -> None:
         salt_in(whole)
 
 
-def salt_in(whole: dict[str, Any]) -> bytes:
-    """The salt of the job's wrap. Raises FormatError where there is none."""
-    salt = whole.get(SALT)
+def salt_in(fields: dict[str, Any], what: str = ROOT) -> bytes:
+    """The salt of the job's wrap, from the one proof or from the wrap's partition. Raises FormatError where there is
+    none."""
+    salt = fields.get(SALT)
     if not isinstance(salt, bytes) or len(salt) != SALT_BYTES:
-        raise FormatError(f"{ROOT}: no salt of {SALT_BYTES} bytes, which the list of a job with a wrap has")
+        raise FormatError(f"{what}: no salt of {SALT_BYTES} bytes, which a job with a wrap has")
     return salt
 
 

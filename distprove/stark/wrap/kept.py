@@ -1,14 +1,19 @@
 """What follows from a wrap's circuit, in the user's private cache: its tape, and a development key.
 
 Both depend on the key of the proof that the circuit verifies, and on this package's code, which are in the names of
-files. Recording a circuit takes minutes, and so does making a key. A tape or a key that is damaged or someone else's is
-made again (`kernels.host.cache`). A development key proves nothing to others in any case.
+files. Recording a circuit takes half a minute, and making a key takes minutes; whoever makes a key keeps the tape of
+the same recording. A tape or a key that is damaged or someone else's is made again (`kernels.host.cache`). A key is
+digested once, and then known by its file's identity. A development key proves nothing to others in any case.
+
+A process keeps the last tapes in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import threading
+from collections import OrderedDict
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +27,7 @@ from distprove.circuits.wrap.tape import ARRAYS, FIELD, TEMPLATE, WIDTH, Tape, r
 from distprove.circuits.wrap.verifier import verifier_circuit
 from distprove.errors import FormatError, InputError, ResourceError, typed
 from distprove.formats import canonical
+from distprove.groth16.r1cs import R1cs
 from distprove.groth16.setup import setup
 from distprove.host.collector import collecting_seldom
 from distprove.proof import check_fields
@@ -39,8 +45,12 @@ BOUND = files.Bound(bytes=1 << 31, files=16)
 KEYS_BOUND = files.Bound(bytes=1 << 36, files=2)
 """Of the folder of development keys. One takes gigabytes."""
 KEY_PATIENCE = 3600.0
-"""Seconds that one who needs a development key waits for another who makes one."""
+"""Seconds that one who needs a development key waits for another who makes one, and that a job waits for one."""
+MOST_TAPES = 2
+"""Tapes that a process keeps in memory, some 0.2 GB each."""
 _SUFFIX, _KEY_SUFFIX = ".tape", ".zkey"
+_TAPES: OrderedDict[str, Tape] = OrderedDict()
+_LOCK = threading.Lock()
 _FIELDS: dict[str, type] = {
     "wires": int,
     "outputs": list,
@@ -63,14 +73,30 @@ def wrap_circuit(key: MultilinearKey) -> CircuitBuilder:
     return b
 
 
+def resident_tape(key: MultilinearKey) -> Tape:
+    """`kept_tape`, which this process keeps in memory, too. Any thread may call."""
+    name = circuit_name(key)
+    with _LOCK:
+        if name not in _TAPES:
+            _TAPES[name] = kept_tape(key)
+            while len(_TAPES) > MOST_TAPES:
+                _TAPES.popitem(last=False)
+        _TAPES.move_to_end(name)
+        return _TAPES[name]
+
+
 def kept_tape(key: MultilinearKey, folder: Path | None = None) -> Tape:
     """The witness program of `wrap_circuit`. `folder` is the cache's by default."""
-    folder, name = folder or files.user_cache_dir("wraps"), circuit_name(key)
+    folder, name = folder or _tape_folder(), circuit_name(key)
     found = _read(folder, name)
     if found is None:
         with files.making(folder, "tapes"):
-            found = _read(folder, name) or _recorded(key, folder, name)
+            found = _read(folder, name) or _keep_tape(wrap_circuit(key), folder, name)
     return found
+
+
+def _tape_folder() -> Path:
+    return files.user_cache_dir("wraps")
 
 
 def require_key_folder(folder: Path | None = None) -> Path:
@@ -101,7 +127,7 @@ def development_key(key: MultilinearKey, backend: Backend, folder: Path | None =
 
 
 def _found_key(folder: Path, name: str) -> Path | None:
-    found = files.find(folder, name, _KEY_SUFFIX)
+    found = files.find(folder, name, _KEY_SUFFIX, large=True)
     if found is None:
         return None
     with found:
@@ -109,18 +135,28 @@ def _found_key(folder: Path, name: str) -> Path | None:
 
 
 def _made_key(key: MultilinearKey, backend: Backend, folder: Path, name: str) -> Path:
+    built = keep_recorded(key)
+
     def fill(file: IO[bytes]) -> None:
         try:
-            setup(wrap_circuit(key).system().r1cs(), insecure_dev=True, backend=backend, out=file.name)
+            setup(built, insecure_dev=True, backend=backend, out=file.name)
             os.chmod(file.name, 0o600)  # whatever the umask, or it is not taken for ours
         except OSError as error:  # which a cache takes for a reason to keep nothing
             raise typed(error, folder) from None
 
-    made = files.keep(folder, name, _KEY_SUFFIX, fill, KEYS_BOUND)
+    made = files.keep(folder, name, _KEY_SUFFIX, fill, KEYS_BOUND, large=True)
     if made is None:
         raise ResourceError(f"{folder}: the development key that was made cannot be kept there")
     with made:
         return Path(made.name)
+
+
+def keep_recorded(key: MultilinearKey) -> R1cs:
+    """The constraint system of `wrap_circuit`. The tape of the same recording is kept, unless there is one."""
+    circuit, folder, name = wrap_circuit(key), _tape_folder(), circuit_name(key)
+    if _read(folder, name) is None:
+        _keep_tape(circuit, folder, name)
+    return circuit.system().r1cs()
 
 
 def circuit_name(key: MultilinearKey) -> str:
@@ -133,8 +169,8 @@ def _circuits() -> tuple[Path, ...]:
     return sources(distprove.circuits.__path__)
 
 
-def _recorded(key: MultilinearKey, folder: Path, name: str) -> Tape:
-    tape = record(wrap_circuit(key))
+def _keep_tape(circuit: CircuitBuilder, folder: Path, name: str) -> Tape:
+    tape = record(circuit)
     if not as_loaded((*code(), *_circuits())):
         return tape
     data = encode_tape(tape)

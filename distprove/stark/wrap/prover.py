@@ -1,106 +1,196 @@
-"""Makes the Groth16 proof of a wrap: from the proof of a second root to the files of a run."""
+"""Proves the partitions of a job with a wrap: after the nodes the Groth16 proof of what the second root proves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+import secrets
+import threading
+from collections.abc import Callable, Container, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from itertools import chain
 
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.circuits.wrap.verifier import verifier_inputs
-from distprove.errors import InvalidKey, InvalidProof
-from distprove.groth16.binfile import map_file
-from distprove.groth16.proof import Groth16Proof
+from distprove.errors import InvalidKey
+from distprove.groth16.binfile import Bytes, map_file
 from distprove.groth16.prover import prove
-from distprove.groth16.resident import load_key
+from distprove.groth16.shared_key import SharedKey, held, holding
 from distprove.groth16.verifier import verify
-from distprove.groth16.zkey import ZKey, read_zkey
+from distprove.host.beside import in_background
+from distprove.host.machine import usable_threads
+from distprove.proof import SALT_BYTES
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.recursion.node import NODE
+from distprove.stark.recursion.plan import WRAP, Kind
+from distprove.stark.recursion.system import OneProofProver, OneProofSystem
+from distprove.stark.recursion.tree_keys import node_key
 from distprove.stark.wrap.files import Wrap
-from distprove.stark.wrap.kept import kept_tape, wrap_shape
+from distprove.stark.wrap.kept import development_key, kept_key, resident_tape, wrap_shape
+from distprove.stark.wrap.partition import GROTH16, proven
 from distprove.steps import Steps
-from distprove.system import DeviceTask, PartitionProof
+from distprove.system import Partition, PartitionId, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
+from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
-from kernels.maths.curves import BN254
 
 
-@dataclass(frozen=True)
-class Wrapping:
-    """A `DeviceTask`: the proof under a key's file of a circuit's witness, which is secret. It comes to what
-    `Groth16Proof.to_dict` gives, not yet verified."""
+class WrappedProver(OneProofProver):
+    """Proves partitions, nodes and the wrap on one backend.
 
-    key: Path
-    witness: NDArray[np.uint64] = field(repr=False)
-    """(wires, 4) canonical integers."""
+    The Groth16 key stays on the backend, and the tape in host memory, for later jobs. All provers of a process share
+    them. On a device they are opened when the prover is made: the host reads them beside the first partitions, and the
+    device loads a piece of the key whenever it is idle.
+    """
+
+    def __init__(self, system: OneProofSystem, backend: Backend, key_file: Bytes | None) -> None:
+        """`key_file` is the content of the wrap's key; None for a development key of this machine."""
+        self._key_file = key_file
+        self._groth16: SharedKey | None = None
+        self._closed = False
+        self._opening = threading.Lock()
+        super().__init__(system, backend)
+        kinds = system.planned_kinds()
+        if kinds and backend.info().kind != "cpu":
+            second = kinds[0].of_role(WRAP)
+            opened = in_background(partial(self._open_ahead, second), "distprove-wrap-ahead")
+            self._pieces = chain(self._pieces, self._wrap_ahead(opened, second))
+
+    def prove_partition(
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]:
+        if partition.name != GROTH16:
+            return super().prove_partition(partition, witness, challenge)
+        traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
+        steps = Steps()
+        with steps("open"):
+            key = self._second_key(partition)
+            shared = self._open(key, make=True)
+        (second,) = partition.children
+        salt = secrets.token_bytes(SALT_BYTES)
+        made = self._making_room(lambda: wrap(key, second, salt, shared, self._backend, steps))
+        busy.end()
+        steps.times.on_device = busy.time()
+        moved = self._backend.traffic.since(traffic)
+        steps.times.to_device, steps.times.to_host = moved.to_device, moved.to_host
+        return proven(partition, made, salt), steps.times
+
+    def diagnose(self, partition: Partition, witness: Witness) -> None:
+        """Raise InvalidKey for a wrap that, made on the CPU, does not verify either."""
+        if partition.name != GROTH16:
+            super().diagnose(partition, witness)
+            return
+        key, (second,) = self._second_key(partition), partition.children
+        zkey = self._open(key, make=True).zkey
+        with CpuBackend(self._backend.threads) as cpu, holding(zkey.data, zkey.name, cpu) as shared:
+            made = wrap(key, second, secrets.token_bytes(SALT_BYTES), shared, cpu, Steps())
+        if not verify(made.key, made.public, made.proof):
+            raise InvalidKey(
+                f"{zkey.name}: the wrap's Groth16 proof does not verify, on the CPU either: the key is of another "
+                "circuit, or damaged"
+            )
+
+    def drop(self, job: str | None = None, partitions: Container[PartitionId] | None = None) -> bool:
+        dropped = super().drop(job, partitions)
+        if job is None and partitions is None and self._groth16 is not None:
+            return self._groth16.drop() or dropped
+        return dropped
+
+    def close(self) -> None:
+        with self._opening:
+            self._closed = True
+            shared, self._groth16 = self._groth16, None
+        if shared is not None:
+            shared.release()
+        super().close()
 
     @property
-    def large(self) -> bool:
-        return True
+    def _budget(self) -> int:
+        """What the Groth16 key leaves."""
+        return super()._budget - (0 if self._groth16 is None else self._groth16.nbytes)
 
-    def run(self, backend: Backend, host: Backend | None) -> dict[str, Any]:
-        backend.prepare(BN254)
-        proof, _ = prove(load_key(read_zkey(map_file(self.key), name=self.key.name), backend), self.witness)
-        return proof.to_dict()
+    # -- what a wrap takes ------------------------------------------------------------------------------------------
 
+    def _second_key(self, partition: Partition) -> MultilinearKey:
+        kind = Kind.from_record(partition.source["kind"], self._key.key, partition.name)
+        return node_key(self._key.key, kind, usable_threads())
 
-def read_wrap_key(path: Path) -> ZKey:
-    """A key that may be a wrap's: its points are mapped, not read. Raises InputError, InvalidKey."""
-    key = read_zkey(map_file(path), name=str(path))
-    if key.curve is not BN254 or key.n_public != 1:
-        raise InvalidKey(f"{path}: a wrap's key is over BN254 and has one public value")
-    return key
+    def _open(self, key: MultilinearKey, *, make: bool) -> SharedKey:
+        """Hold the Groth16 key. A development key is made if it is not there, and may be made. Raises InvalidKey where
+        there is none, InputError, ResourceError."""
+        with self._opening:
+            if self._closed:
+                raise InvalidKey("the prover was closed")
+            if self._groth16 is None:
+                content, name = self._key_file, "the wrap's key"
+                if content is None:
+                    path = kept_key(key) or (development_key(key, self._backend) if make else None)
+                    if path is None:
+                        raise InvalidKey("this machine has no development key of the wrap")
+                    content, name = map_file(path), path.name
+                self._groth16 = held(content, name, self._backend)
+            return self._groth16
 
+    def _open_ahead(self, second: Kind) -> SharedKey:
+        """Open on the host what the wrap takes and is kept. For a thread beside the prover's. Raises as `_open`."""
+        key = node_key(self._key.key, second, usable_threads())
+        shared = self._open(key, make=False)
+        shared.prepare()
+        resident_tape(key)
+        return shared
 
-def key_facts(key: ZKey) -> dict[str, Any]:
-    """What a report has of the Groth16 key of a wrap."""
-    weak = key.insecure or key.verification_key.weakness is not None
-    return {"insecure_wrap": weak, "wrap_key": key.verification_key.digest().hex()}
+    def _wrap_ahead(self, opened: Future[SharedKey], second: Kind) -> Iterator[None]:
+        """Bring to the device what a wrap takes, piece by piece, once the host's part is done."""
+        yield from self._second_ahead(second)
+        while not opened.done():
+            yield
+        shared = opened.result()
+        while not self._closed and shared.load_more():
+            yield
+
+    def _making_room(self, make: Callable[[], Wrap]) -> Wrap:
+        """What `make` returns, beside what is kept or, where that leaves no room, after making some."""
+        while True:
+            try:
+                return make()
+            except OutOfMemory:
+                if not self._make_room():
+                    raise
 
 
 def wrap(
-    key: MultilinearKey,
-    root: PartitionProof,
-    path: Path,
-    salt: bytes,
-    run: Callable[[DeviceTask], Any],
-    *,
-    told: Mapping[str, Any] | None = None,
-    threads: int = 1,
-    steps: Steps | None = None,
+    key: MultilinearKey, second: PartitionProof, salt: bytes, shared: SharedKey, backend: Backend, steps: Steps
 ) -> Wrap:
-    """Wrap the proof of a second root, under its key, with the Groth16 key in a file, where `run` has it proven. It has
-    been verified. `salt` has SALT_BYTES random bytes of this job alone. `told` are the `key_facts` that the job's
-    report has; without them any key is taken.
+    """The wrap of a second root's proof under its key, not yet verified. The backend has the Groth16 key. `salt` has
+    SALT_BYTES random bytes of this wrap alone.
 
-    Raises InvalidProof where the root's proof does not hold, InvalidKey for a key of another circuit or of other facts,
-    InputError.
+    Raises InvalidProof where the second root's proof does not hold, InvalidKey for a key of another circuit,
+    OutOfMemory.
     """
-    steps = steps or Steps()
-    zkey = read_wrap_key(path)
-    if told is not None and key_facts(zkey) != told:
-        raise InvalidKey(f"{path}: not the key that was there when the job began, and that its report names")
-    # 1. The circuit's inputs are the root's proof, which its verifier goes through once.
+    # 1. The circuit's inputs are the second root's proof, which its verifier goes through once.
     with steps("inputs"):
-        proof, shape = MultilinearProof.from_record(root.data["proof"], key, root.name)
-        inputs = verifier_inputs(shape, NODE, root.public, proof, salt)
+        proof, shape = MultilinearProof.from_record(second.data["proof"], key, second.name)
+        inputs = verifier_inputs(shape, NODE, second.public, proof, salt)
     # 2. The witness, on the host.
     with steps("tape"):
-        tape = kept_tape(key)
-    with steps("witness"), CpuBackend(threads=threads) as cpu:
+        tape = resident_tape(key)
+    if tape.wires != shared.zkey.n_vars or wrap_shape(key) != shape:
+        raise InvalidKey(
+            f"{shared.zkey.name}: a key of another circuit, of {shared.zkey.n_vars} wires; this wrap's has {tape.wires}"
+        )
+    with steps("witness"), _on_host(backend) as cpu:
         witness = tape.witness(inputs, cpu)
-    if len(witness) != zkey.n_vars or wrap_shape(key) != shape:
-        raise InvalidKey(f"{path}: a key of another circuit, of {zkey.n_vars} wires; this wrap's has {len(witness)}")
-    # 3. The proof, and that it holds.
-    with steps("prove"):
-        made = Groth16Proof.from_dict(run(Wrapping(path, witness)))
-    public = (statement_digest(root.public, salt),)
-    if not verify(zkey.verification_key, public, made):
-        raise InvalidProof("the wrap's Groth16 proof does not verify: its key is of another circuit, or damaged")
-    return Wrap(zkey.verification_key, made, public)
+    # 3. The proof.
+    with steps("load"):
+        resident = shared.resident()
+    made, times = prove(resident, witness)
+    for name, seconds in times.seconds.items():
+        steps.seconds[name] = steps.seconds.get(name, 0.0) + seconds
+    steps.times.steps += times.steps
+    return Wrap(shared.zkey.verification_key, made, (statement_digest(second.public, salt),))
+
+
+def _on_host(backend: Backend) -> AbstractContextManager[CpuBackend]:
+    """The CPU beside a device, or the backend that is the CPU."""
+    return nullcontext(backend) if isinstance(backend, CpuBackend) else CpuBackend(threads=backend.threads)

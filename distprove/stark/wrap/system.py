@@ -1,33 +1,51 @@
 """A job whose one proof is wrapped in a Groth16 proof: its tree has a second root, which a circuit over BN254
-verifies."""
+verifies, and its last partition is the proof of that circuit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from distprove.errors import FormatError, InputError, InvalidKey, InvalidProof, UsageError
+from distprove.formats.sampled import sample
+from distprove.groth16.binfile import map_file
+from distprove.groth16.resident import matrix_bytes
 from distprove.host.machine import usable_threads
-from distprove.stark.multilinear.key import MultilinearKey
+from distprove.proof import SALT
 from distprove.stark.options import StarkOptions
-from distprove.stark.recursion.plan import ROOT, WRAP, TreeNode, plan_tree
+from distprove.stark.recursion.plan import WRAP, TreeNode, plan_tree
 from distprove.stark.recursion.system import OneProofSystem
 from distprove.stark.recursion.tree_keys import node_key
-from distprove.stark.wrap.kept import development_key, kept_key, require_key_folder
-from distprove.stark.wrap.prover import key_facts, read_wrap_key, wrap
-from distprove.steps import Steps
-from distprove.system import DeviceTask, PartitionProof
-from kernels.cpu.backend import CpuBackend
+from distprove.stark.system import SharedFiles
+from distprove.stark.wrap.kept import KEY_PATIENCE, development_key, require_key_folder, resident_tape
+from distprove.stark.wrap.partition import (
+    GROTH16,
+    holds,
+    is_wrap,
+    key_facts,
+    planned,
+    read_wrap_key,
+    salt_of,
+    states,
+    wrap_in,
+)
+from distprove.stark.wrap.prover import WrappedProver
+from distprove.system import Partition, PartitionProof
 from kernels.interface.backend import Backend
+
+KEY_FILE = "wrap_key"
+"""The name of the Groth16 key among the system's files."""
 
 
 class WrappedSystem(OneProofSystem):
-    """A job that ends in one proof, and has a wrap of it. Implements `Wraps` of `distprove.proof`, too."""
+    """A job that ends in one proof, and has a wrap of it. Implements `Publishes` of `distprove.proof`, too,
+    and `ChecksLong` of `distprove.system`."""
 
     wrap_key: Path | None = None
-    """The Groth16 key's file; None for a development key of this machine."""
+    """The Groth16 key's file; None for a development key of each machine."""
+    check_seconds = KEY_PATIENCE
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> WrappedSystem:
@@ -44,6 +62,21 @@ class WrappedSystem(OneProofSystem):
         *nodes, root = plan_tree(names)
         return (*nodes, TreeNode(WRAP, root.children), root)
 
+    def plan(self) -> list[Partition]:
+        """The program's slices, the nodes of the tree over them, and the wrap."""
+        return [*super().plan(), self._last]
+
+    @cached_property
+    def _last(self) -> Partition:
+        if any(part.name == GROTH16 for part in self._made.slices):
+            raise UsageError(f"{GROTH16} is the name of the job's wrap, and cannot be that of a partition")
+        return planned(self.key_digest(), self.partitions + len(self._nodes), self._kinds[WRAP])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
+
+    # -- the Groth16 key --------------------------------------------------------------------------------------------
+
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), **self._key_facts}
 
@@ -51,46 +84,75 @@ class WrappedSystem(OneProofSystem):
     def _key_facts(self) -> dict[str, Any]:
         """What a report has of the Groth16 key."""
         if self.wrap_key is None:
-            require_key_folder()  # which the job needs at its end
+            require_key_folder()  # which the job needs
             return {"insecure_wrap": True}
-        return key_facts(read_wrap_key(self.wrap_key))
+        content = map_file(self.wrap_key)
+        opened = read_wrap_key(content, str(self.wrap_key))
+        self._sample, self._matrix_bytes = sample(content.data), matrix_bytes(opened)
+        return key_facts(opened)
 
-    def wrap(
-        self, proofs: Sequence[PartitionProof], salt: bytes, run: Callable[[DeviceTask], Any]
-    ) -> tuple[Mapping[str, bytes], Mapping[str, float]]:
-        """The files of the wrap and the seconds of each step, from the proofs of the whole plan. Raises InvalidProof,
-        InvalidKey, InputError."""
-        (second,) = (proof for proof in proofs if proof.name == WRAP)
-        steps = Steps()
-        with steps("key"):
-            key = node_key(self.key, self._kinds[ROOT].of_role(WRAP), usable_threads())
-            path = self.wrap_key or _development_key(key, run)
-        told = None if self.wrap_key is None else self._key_facts
-        made = wrap(key, second, path, salt, run, told=told, threads=usable_threads(), steps=steps)
-        return made.contents(), steps.seconds
+    def shared(self) -> SharedFiles:
+        """A map of the Groth16 key, if it is in a file. Raises InputError for another file than when the job began."""
+        if self.wrap_key is None:
+            return super().shared()
+        content = map_file(self.wrap_key)
+        if sample(content.data) != self._sample:
+            raise InputError(f"{self.wrap_key}: another file than when the job began")
+        return {**super().shared(), KEY_FILE: content}
+
+    def key_bytes(self) -> int:
+        return super().key_bytes() + (0 if self.wrap_key is None else self._matrix_bytes)
+
+    def check(self, shared: SharedFiles, backend: Backend) -> None:
+        """Make what the wrap takes and this machine has not kept: the circuit's tape, and a development key. Raises
+        InvalidKey for a key of another circuit, InputError, ResourceError."""
+        kinds = self.planned_kinds()
+        if not kinds:
+            return
+        key = node_key(self.key, kinds[0].of_role(WRAP), usable_threads())
+        if self.wrap_key is None:
+            development_key(key, backend)
+        wires = resident_tape(key).wires
+        if self.wrap_key is not None:
+            opened = read_wrap_key(shared[KEY_FILE], str(self.wrap_key))
+            if opened.n_vars != wires:
+                raise InvalidKey(
+                    f"{opened.name}: a key of another circuit, of {opened.n_vars} wires; this wrap's has {wires}"
+                )
+
+    # -- proofs -----------------------------------------------------------------------------------------------------
+
+    def prover(self, shared: SharedFiles, backend: Backend) -> WrappedProver:
+        return WrappedProver(self, backend, shared.get(KEY_FILE))
+
+    def verify(self, proof: PartitionProof) -> bool:
+        """Whether the proof of a partition, a node or the wrap holds."""
+        if not is_wrap(proof):
+            return super().verify(proof)
+        try:
+            return holds(wrap_in(proof), self._key_facts)
+        except (InvalidProof, InvalidKey, FormatError):
+            return False
+
+    def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
+        if partition.name != GROTH16:
+            return not is_wrap(proof) and super().made_of(partition, proof, children)
+        try:
+            return is_wrap(proof) and states(proof, children)
+        except FormatError:
+            return False
+
+    def bind_whole(self, proofs: Sequence[PartitionProof]) -> tuple[list[PartitionProof], dict[str, Any]]:
+        """As that of `OneProofSystem`, with the salt of the wrap that is published."""
+        partitions, whole = super().bind_whole(proofs)
+        return partitions, {**whole, SALT: salt_of(_wrap_of(proofs))}
+
+    def published(self, proofs: Sequence[PartitionProof]) -> Mapping[str, bytes]:
+        """The files of the wrap, from the proofs of the whole plan."""
+        return wrap_in(_wrap_of(proofs)).contents()
 
 
-def _development_key(key: MultilinearKey, run: Callable[[DeviceTask], Any]) -> Path:
-    """The file of a development key in this machine's cache. `run` may make it on another host, which has a cache of
-    its own: then it is made here on the CPU. Raises InputError, ResourceError."""
-    if (found := kept_key(key)) is not None:
-        return found
-    run(KeyMaking(key))
-    if (found := kept_key(key)) is not None:
-        return found
-    with CpuBackend(threads=usable_threads()) as cpu:
-        return development_key(key, cpu)
-
-
-@dataclass(frozen=True)
-class KeyMaking:
-    """A `DeviceTask`: makes a development key of the wrap's circuit in the cache of the machine that does it."""
-
-    key: MultilinearKey = field(repr=False)
-
-    @property
-    def large(self) -> bool:
-        return True
-
-    def run(self, backend: Backend, host: Backend | None) -> None:
-        development_key(self.key, backend)
+def _wrap_of(proofs: Sequence[PartitionProof]) -> PartitionProof:
+    """The proof of the wrap's partition among those of the whole plan."""
+    (proof,) = (proof for proof in proofs if proof.name == GROTH16)
+    return proof

@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 
-from cluster.aggregation import wrapped
 from distprove.circuits.builder import CircuitBuilder
-from distprove.errors import InputError, InvalidKey, ResourceError
+from distprove.errors import InputError, ResourceError
+from distprove.formats.sampled import sample
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import read_zkey
 from distprove.job import Job
-from distprove.stark.recursion.plan import WRAP
-from distprove.stark.wrap import kept, system
-from distprove.stark.wrap.kept import development_key, kept_key
-from distprove.stark.wrap.prover import key_facts, read_wrap_key, wrap
-from distprove.stark.wrap.system import KeyMaking
-from distprove.system import PartitionProof
+from distprove.stark.wrap import kept
+from distprove.stark.wrap.kept import development_key, kept_key, kept_tape
+from distprove.stark.wrap.partition import key_facts, read_wrap_key
 from kernels.cpu.backend import CpuBackend
 from kernels.host import cache
 from kernels.maths.curves import BN254
@@ -127,7 +124,8 @@ def test_the_least_recently_used_key_is_evicted(folder: Path, cpu: CpuBackend, m
     for age, name in enumerate(("old", "older"), start=1):
         monkeypatch.setattr(kept, "circuit_name", lambda key, name=name: name)
         paths[name] = development_key(KEY, cpu)
-        os.utime(paths[name], (1000 - age, 1000 - age))
+        for each in (paths[name], paths[name].with_name(paths[name].name + ".seen")):
+            os.utime(each, (1000 - age, 1000 - age))
     assert kept_key(KEY) == paths["older"]  # which is used now
     monkeypatch.setattr(kept, "circuit_name", lambda key: "new")
     made = development_key(KEY, cpu)
@@ -162,58 +160,52 @@ def test_a_folder_of_others_is_refused_before_a_job(folder: Path, cpu: CpuBacken
 # -- the key of a job -----------------------------------------------------------------------------------------------
 
 
-class OtherHost:
-    """A device of another host: what it is given it keeps in a cache of its own."""
+def test_a_key_and_its_tape_are_of_one_recording(
+    folder: Path, cpu: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = list[Any]()
 
-    def __init__(self) -> None:
-        self.given: list[Any] = []
+    def circuit(key: Any) -> CircuitBuilder:
+        recorded.append(key)
+        return small_circuit()
 
-    def devices(self) -> list[str]:
-        return ["prover-0@elsewhere"]
-
-    def run(self, device: str, task: Any) -> Any:
-        self.given.append(task)
-        return Path("/elsewhere/ab.zkey") if isinstance(task, KeyMaking) else {}
-
-
-class Journal:
-    def note(self, *_: Any, **__: Any) -> None:
-        pass
+    monkeypatch.setattr(kept, "wrap_circuit", circuit)
+    development_key(KEY, cpu)
+    tape = kept_tape(KEY)
+    assert recorded == [KEY]
+    assert tape.witness({"x": ["3"]}, cpu)[1].tolist() == [9, 0, 0, 0]
 
 
-def test_a_key_that_another_host_made_is_made_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    used, host, journal = [], OtherHost(), Journal()
+def test_a_key_is_digested_once(folder: Path, cpu: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its identity is kept beside it. Whatever changes that has the content read again."""
+    path = development_key(KEY, cpu)
+    digests, digested = [], cache._name
+    monkeypatch.setattr(cache, "_name", lambda *given: digests.append(1) or digested(*given))
+    assert kept_key(KEY) == kept_key(KEY) == path
+    assert not digests
+    os.utime(path)
+    assert kept_key(KEY) == kept_key(KEY) == path
+    assert len(digests) == 1
+    beside = path.with_name(path.name + ".seen")
+    beside.chmod(0o666)  # by which others could vouch for a file
+    assert kept_key(KEY) == path
+    assert len(digests) == 2
+    data, times = path.read_bytes(), path.stat()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert kept_key(KEY) is None
+    assert not path.exists()
+    assert not beside.exists()
 
-    class Files:
-        def contents(self) -> dict[str, bytes]:
-            return {}
 
-    def proven(key: Any, second: Any, path: Path, salt: bytes, run: Any, **_: Any) -> Files:
-        used.append(read_wrap_key(path).insecure)
-        return Files()
-
-    monkeypatch.setattr(system, "node_key", lambda *_: KEY)
-    monkeypatch.setattr(system, "wrap", proven)
-    loaded: Any = Job.from_options("stark", **OPTIONS, insecure_dev=True).load()
-    proofs, client, run = [PartitionProof(WRAP, bytes(32), (), {})], host, journal
-    for _ in range(2):
-        wrapped(loaded, proofs, bytes(32), client, run)  # type: ignore[arg-type]
-    assert used == [True, True]
-    assert len(host.given) == 1  # the second job finds what the first one has kept here
-
-
-def test_a_key_is_that_of_the_report(cpu: CpuBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_that_of_the_report(cpu: CpuBackend, tmp_path: Path) -> None:
     path = tmp_path / "wrap.zkey"
     setup(small_circuit().system().r1cs(), insecure_dev=True, backend=cpu, out=path)
-    monkeypatch.setattr(system, "node_key", lambda *_: KEY)
     loaded: Any = Job.from_options("stark", **OPTIONS, wrap_key=str(path)).load()
+    assert sample(loaded.shared()["wrap_key"].data) == sample(memoryview(path.read_bytes()))
     told = {name: loaded.describe()[name] for name in ("insecure_wrap", "wrap_key")}
-    assert told == key_facts(read_wrap_key(path))
+    assert told == key_facts(read_wrap_key(path, path.name))
     setup(small_circuit().system().r1cs(), insecure_dev=True, backend=cpu, out=path)
-    assert told != key_facts(read_wrap_key(path))
-    with pytest.raises(InvalidKey, match="not the key that was there when the job began"):
-        loaded.wrap([PartitionProof(WRAP, bytes(32), (), {})], bytes(32), lambda task: pytest.fail("proven"))
-    root = PartitionProof(WRAP, bytes(32), (), {"proof": {}})
-    weak = {**key_facts(read_wrap_key(path)), "insecure_wrap": False}
-    with pytest.raises(InvalidKey, match="when the job began"):
-        wrap(KEY, root, path, bytes(32), lambda task: None, told=weak)
+    assert told != key_facts(read_wrap_key(path, path.name))
+    with pytest.raises(InputError, match="another file than when the job began"):
+        loaded.shared()

@@ -16,9 +16,11 @@ import pytest
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.errors import FormatError, InputError, InvalidKey, InvalidProof, UsageError
+from distprove.groth16.binfile import map_file
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.setup import setup
+from distprove.groth16.shared_key import holding
 from distprove.groth16.snarkjs import format_proof, format_public, write_verification_key
 from distprove.groth16.solidity import calldata, contract
 from distprove.groth16.zkey import read_zkey
@@ -35,14 +37,15 @@ from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.programs import load_program
 from distprove.stark.recursion.node import NODE, NODE_CHALLENGE
 from distprove.stark.recursion.node_proof import node_data, verify_node
-from distprove.stark.recursion.plan import ROOT, WRAP
+from distprove.stark.recursion.plan import ROOT, WRAP, Kind
 from distprove.stark.recursion.root import root_statement
 from distprove.stark.recursion.tree_keys import node_key as nodes_key
 from distprove.stark.recursion.tree_keys import verifiers_key
 from distprove.stark.recursion.whole import commitments_of, kinds_of_listed, sum_in, tree_of_listed
-from distprove.stark.wrap import files
+from distprove.stark.wrap import files, partition
 from distprove.stark.wrap.files import Wrap
 from distprove.stark.wrap.kept import circuit_name, kept_tape, wrap_circuit
+from distprove.stark.wrap.partition import key_facts, read_wrap_key
 from distprove.stark.wrap.prover import wrap
 from distprove.steps import Steps
 from distprove.system import PartitionProof
@@ -53,7 +56,7 @@ from kernels.maths.curves import BN254
 from tests.conftest import Snarkjs
 from tests.interop.test_solidity import WORD, call, with_words, word
 from tests.support import plain_poseidon2_bn254 as plain
-from tests.support.one_proofs import OneProofs
+from tests.support.one_proofs import OneProofs, salted
 from tests.support.simulated_proofs import Trapdoor, trapdoor
 
 SALT = bytes(range(32))
@@ -102,7 +105,8 @@ def jobs(maker: OneProofs) -> tuple[Wrapped, Wrapped]:
 
 def wrapped_job(maker: OneProofs, first: int) -> Wrapped:
     """A job of this input, with a salt of its own."""
-    proof = maker.prove(load_program("fibonacci", {"rows": 16, "first": first}), 2).salted(secrets.token_bytes(32))
+    proof = maker.prove(load_program("fibonacci", {"rows": 16, "first": first}), 2)
+    proof = salted(proof, secrets.token_bytes(32))
     key, salt = maker.key(proof), proof.salt
     assert salt is not None
     return Wrapped(proof, key, statement_digest(stated_by(key, proof), salt))
@@ -139,7 +143,7 @@ def test_a_list_of_another_salt_is_refused(jobs: tuple[Wrapped, Wrapped], secret
     job, other = jobs
     assert other.proof.salt is not None
     with pytest.raises(InvalidProof, match="is not of this job"):
-        job.check(tmp_path, simulated(secret, job.digest), secret.key, job.proof.salted(other.proof.salt))
+        job.check(tmp_path, simulated(secret, job.digest), secret.key, salted(job.proof, other.proof.salt))
     plain = {name: own for name, own in (job.proof.whole or {}).items() if name != SALT_FIELD}
     for whole in (plain, {**plain, SALT_FIELD: bytes(31)}, {**plain, SALT_FIELD: ""}):
         with pytest.raises(FormatError):
@@ -270,7 +274,7 @@ def test_a_job_of_another_key_is_refused(
     job, _ = jobs
     maker, salt = OneProofs(cpu), job.proof.salt
     assert salt is not None
-    other = maker.prove(load_program("fibonacci", {"rows": 32}), 2).salted(salt)
+    other = salted(maker.prove(load_program("fibonacci", {"rows": 32}), 2), salt)
     key = maker.key(other)
     assert statement_digest(stated_by(key, other), salt) != job.digest
     with pytest.raises(InvalidProof, match="is not of this job"):
@@ -323,11 +327,48 @@ def test_a_second_root_states_what_the_root_does(cpu: CpuBackend) -> None:
             verify_node(nodes_key, wrong, key)
 
 
-def test_a_plan_has_a_second_root_before_the_root() -> None:
+def test_the_key_of_a_wrap_is_that_of_the_report(small: Small, wrapped: Wrap) -> None:
+    facts = key_facts(read_wrap_key(small.path, small.path.name))
+    assert facts == {"insecure_wrap": True, "wrap_key": wrapped.key.digest().hex()}
+    assert partition.holds(wrapped, facts)
+    assert partition.holds(wrapped, {"insecure_wrap": True})  # each machine makes a development key of its own
+    assert not partition.holds(wrapped, {**facts, "wrap_key": bytes(32).hex()})
+    proof = partition.proven(partition.planned(bytes(32), 3, Kind((), WRAP)), wrapped, SALT)
+    assert partition.is_wrap(proof)
+    assert partition.states(proof, [small.root])
+    assert not partition.states(proof, [replace(small.root, public=(small.root.public[0] + 1, *small.root.public[1:]))])
+    assert not partition.states(replace(proof, data={**proof.data, "salt": bytes(32)}), [small.root])
+    assert not partition.is_wrap(small.root)
+    for field, wrong in (("wrap_key", {}), ("salt", SALT[:-1]), ("salt", SALT.hex())):
+        with pytest.raises(FormatError):
+            partition.wrap_in(replace(proof, data={**proof.data, field: wrong}))
+
+
+def test_a_key_is_loaded_once_for_all_that_hold_it(small: Small, cpu: CpuBackend, tmp_path: Path) -> None:
+    copied = tmp_path / "copy.zkey"
+    copied.write_bytes(small.path.read_bytes())
+    with holding(map_file(small.path), "first", cpu) as first:
+        loaded = first.resident()
+        with holding(map_file(copied), "second", cpu) as second:
+            assert second.resident() is loaded
+        assert first.resident() is loaded
+        assert first.nbytes > 0
+        assert first.drop()
+        assert first.nbytes == 0
+        assert first.resident() is not loaded
+        with CpuBackend(threads=1) as other, holding(map_file(small.path), "elsewhere", other) as apart:
+            assert apart is not first
+    with holding(map_file(small.path), "later", cpu) as later:
+        assert later is not first
+
+
+def test_a_plan_has_a_second_root_before_the_root_and_ends_in_the_wrap() -> None:
     given = {"program": "fibonacci", "engine": "multilinear", "hash": "poseidon2", "partitions": 5, "security": 1}
     job = Job.from_options("stark", **given, arguments={"rows": 16}, wrap=True, insecure_dev=True)
-    *_, second, root = job.load().plan()
-    assert (second.name, root.name) == (WRAP, ROOT)
+    *_, second, root, last = job.load().plan()
+    assert (second.name, root.name, last.name) == (WRAP, ROOT, partition.GROTH16)
+    assert last.needs == (WRAP,)
+    assert [own.index for own in job.load().plan()] == list(range(len(job.load().plan())))
     assert second.needs == root.needs
     assert len(second.needs) == 1
     assert second.source["kind"] != root.source["kind"]
@@ -359,9 +400,10 @@ def small(cpu: CpuBackend, tmp_path_factory: pytest.TempPathFactory) -> Small:
     return Small(pk.key, root, path)
 
 
-def made(small: Small, cpu: CpuBackend, **changed: Any) -> Wrap:
-    given = {"key": small.key, "root": small.root, "path": small.path, "salt": SALT, **changed}
-    return wrap(**given, run=lambda task: task.run(cpu, None), threads=2)
+def made(small: Small, cpu: CpuBackend, root: PartitionProof | None = None, path: Path | None = None) -> Wrap:
+    path = path or small.path
+    with holding(map_file(path), path.name, cpu) as shared:
+        return wrap(small.key, root or small.root, SALT, shared, cpu, Steps())
 
 
 @pytest.fixture(scope="module")
@@ -397,7 +439,7 @@ def test_keys_of_other_circuits_are_refused(small: Small, cpu: CpuBackend, tmp_p
     b.output("z", b.multiply(x, x))
     setup(b.build().r1cs, insecure_dev=True, backend=cpu, out=tmp_path / "two.zkey")
     with pytest.raises(InvalidKey, match="has one public value"):
-        made(small, cpu, path=tmp_path / "two.zkey")
+        read_wrap_key(tmp_path / "two.zkey", "two.zkey")
     b = CircuitBuilder(BN254)
     x = b.private_input("x")
     b.output("y", b.multiply(x, x))
@@ -415,8 +457,10 @@ def test_a_damaged_key_makes_no_wrap(small: Small, cpu: CpuBackend, tmp_path: Pa
     half = len(h[:1].tobytes())
     data[at : at + half], data[at + half : at + 2 * half] = data[at + half : at + 2 * half], data[at : at + half]
     damaged.write_bytes(data)
-    with pytest.raises(InvalidProof, match="another circuit, or damaged"):
-        made(small, cpu, path=damaged)
+    spoiled = made(small, cpu, path=damaged)
+    part = partition.planned(bytes(32), 3, Kind((), WRAP))
+    assert not partition.holds(spoiled, {})
+    assert not partition.holds(partition.wrap_in(partition.proven(part, spoiled, SALT)), {})
 
 
 def test_a_tape_is_kept(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.groth16 import prover
-from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.binfile import map_file
 from distprove.groth16.prover import Blinding, fresh_blinding, prove
 from distprove.groth16.resident import ResidentKey, load_key
 from distprove.groth16.setup import setup
+from distprove.groth16.shared_key import holding
 from distprove.groth16.solidity import calldata
 from distprove.groth16.zkey import read_zkey
 from distprove.proof import SALT_BYTES
-from distprove.stark.wrap.prover import Wrapping
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
 
@@ -144,7 +144,7 @@ def test_blinding_of_few_bits_is_found(tiny: Prover, blinding: Callable[[int], B
 
 
 def test_each_attempt_is_blinded_afresh(tiny: Prover, cpu: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that makes its wrap again, or that is resumed, draws r and s from the system's generator again."""
+    """Proofs under the key that stays with a prover have r and s of their own, from the system's generator."""
     drawn: list[int] = []
     limits: list[int] = []
     known = secrets.randbelow
@@ -155,8 +155,8 @@ def test_each_attempt_is_blinded_afresh(tiny: Prover, cpu: CpuBackend, monkeypat
         return drawn[-1]
 
     monkeypatch.setattr(prover.secrets, "randbelow", counted)
-    task = Wrapping(tiny.path, tiny.witnesses[0])
-    proofs = [Groth16Proof.from_dict(task.run(cpu, None)) for _ in range(3)]
+    with holding(map_file(tiny.path), tiny.path.name, cpu) as shared:
+        proofs = [prove(shared.resident(), tiny.witnesses[0])[0] for _ in range(3)]
     assert len(drawn) == len(set(drawn)) == 2 * len(proofs)
     assert set(limits) == {BN254.fr.modulus}
     blinding = fresh_blinding(BN254.fr.modulus)
@@ -165,8 +165,7 @@ def test_each_attempt_is_blinded_afresh(tiny: Prover, cpu: CpuBackend, monkeypat
     assert len(set(points)) == len(points)
 
 
-def test_no_repr_shows_what_blinds(tiny: Prover) -> None:
+def test_no_repr_shows_what_blinds() -> None:
     blinding = fresh_blinding(BN254.fr.modulus)
-    shown = f"{blinding} {blinding!r} {Wrapping(tiny.path, tiny.witnesses[1])!r}"
-    assert not any(str(secret) in shown for secret in (blinding.r, blinding.s, BN254.fr.modulus - 5))
-    assert "witness" not in shown
+    shown = f"{blinding} {blinding!r}"
+    assert not any(str(secret) in shown for secret in (blinding.r, blinding.s))
