@@ -140,6 +140,35 @@ def test_runs_that_wrap_are_refused(lanes: int, stride: int) -> None:
         made_with(stride)
 
 
+def test_a_wire_is_set_once_and_before_it_is_read() -> None:
+    """Threads wait for what the tape's order says, so that nothing may be set where others read."""
+    _, tape, _ = made()
+    operations = tape.arrays["operations"]
+    adds = np.flatnonzero((operations[:, 0] == Kind.MULTIPLY_ADD) & (operations[:, 1] == 1))
+    twice = operations.copy()
+    twice[adds[1], 2] = twice[adds[0], 2]
+    late = operations.copy()
+    late[[adds[0], -1]] = late[[-1, adds[0]]]
+    for wrong in (twice, late, operations[::-1].copy()):
+        with pytest.raises(ValueError, match="a wire that was set or read before"):
+            replace(tape, arrays={**tape.arrays, "operations": wrong})
+
+
+def test_every_number_of_threads_gives_the_same_witness() -> None:
+    _, tape, (inputs, other) = made()
+    with CpuBackend(threads=1) as cpu:
+        expected = tape.witness(inputs, cpu)
+        with pytest.raises(UnsatisfiedWitness) as first:
+            tape.witness(other, cpu)
+    for threads in (2, 3, 7):
+        with CpuBackend(threads=threads) as cpu:
+            for _ in range(3):
+                assert np.array_equal(tape.witness(inputs, cpu), expected)
+            with pytest.raises(UnsatisfiedWitness) as again:
+                tape.witness(other, cpu)
+            assert str(again.value) == str(first.value)
+
+
 def test_other_circuits_have_no_tape() -> None:
     for b in (CircuitBuilder(BLS12_381), CircuitBuilder(BN254)):
         b.public_input("x")
