@@ -43,7 +43,7 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """The Groth16 proof is simulated here, with a trapdoor: what it states, and where it goes, are the job's."""
     secret, run = trapdoor(BN254, 1), tmp_path / "run"
 
-    def simulated(key: Any, second: PartitionProof, salt: bytes, shared: Any, backend: Any, steps: Any) -> Wrap:
+    def simulated(key: Any, second: PartitionProof, salt: bytes, *_: Any) -> Wrap:
         public = statement_digest(second.public, salt)
         return Wrap(secret.key, secret.prove([public], seed=1), (public,))
 

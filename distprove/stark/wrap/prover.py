@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
 
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.circuits.wrap.verifier import verifier_inputs
@@ -35,19 +40,25 @@ from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
 
+Words = NDArray[np.uint64]
+MOST_BEGUN = 2
+"""Witnesses that a prover keeps for wraps, each 0.2 GB. A wrap may go to another prover, and its witness stays then."""
+
 
 class WrappedProver(OneProofProver):
     """Proves partitions, nodes and the wrap on one backend.
 
     The Groth16 key stays on the backend, and the tape in host memory, for later jobs. All provers of a process share
     them. On a device they are opened when the prover is made: the host reads them beside the first partitions, and the
-    device loads a piece of the key whenever it is idle.
+    device loads a piece of the key whenever it is idle. The host makes the witness beside the proof of the root.
     """
 
     def __init__(self, system: OneProofSystem, backend: Backend, key_file: Bytes | None) -> None:
         """`key_file` is the content of the wrap's key; None for a development key of this machine."""
         self._key_file = key_file
         self._groth16: SharedKey | None = None
+        self._begun: OrderedDict[str, _Begun] = OrderedDict()
+        """Witnesses of wraps whose second root was proven here, by job: the last `MOST_BEGUN`."""
         self._closed = False
         self._opening = threading.Lock()
         super().__init__(system, backend)
@@ -61,15 +72,22 @@ class WrappedProver(OneProofProver):
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         if partition.name != GROTH16:
-            return super().prove_partition(partition, witness, challenge)
+            part, times = super().prove_partition(partition, witness, challenge)
+            if partition.name == WRAP:
+                self._begin_witness(partition, part)
+            return part, times
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         steps = Steps()
         with steps("open"):
             key = self._second_key(partition)
             shared = self._open(key, make=True)
         (second,) = partition.children
-        salt = secrets.token_bytes(SALT_BYTES)
-        made = self._making_room(lambda: wrap(key, second, salt, shared, self._backend, steps))
+        begun = self._begun.pop(partition.job, None)
+        if begun is not None and begun.second == second:
+            salt, values = begun.salt, begun.result
+        else:
+            salt, values = secrets.token_bytes(SALT_BYTES), None
+        made = self._making_room(lambda: wrap(key, second, salt, shared, self._backend, steps, values))
         busy.end()
         steps.times.on_device = busy.time()
         moved = self._backend.traffic.since(traffic)
@@ -93,6 +111,9 @@ class WrappedProver(OneProofProver):
 
     def drop(self, job: str | None = None, partitions: Container[PartitionId] | None = None) -> bool:
         dropped = super().drop(job, partitions)
+        if partitions is None:
+            for name in [each for each in list(self._begun) if job in (None, each)]:
+                self._begun.pop(name, None)
         if job is None and partitions is None and self._groth16 is not None:
             return self._groth16.drop() or dropped
         return dropped
@@ -101,6 +122,7 @@ class WrappedProver(OneProofProver):
         with self._opening:
             self._closed = True
             shared, self._groth16 = self._groth16, None
+        self._begun.clear()
         if shared is not None:
             shared.release()
         super().close()
@@ -115,6 +137,21 @@ class WrappedProver(OneProofProver):
     def _second_key(self, partition: Partition) -> MultilinearKey:
         kind = Kind.from_record(partition.source["kind"], self._key.key, partition.name)
         return node_key(self._key.key, kind, usable_threads())
+
+    def _begin_witness(self, partition: Partition, second: PartitionProof) -> None:
+        """Begin the witness of the wrap above a second root, on the host, while the device proves the root. The wrap
+        may be another prover's."""
+        if self._backend.info().kind == "cpu":
+            return
+        key, threads, salt = self._second_key(partition), self._backend.threads, secrets.token_bytes(SALT_BYTES)
+
+        def make() -> Words:
+            with CpuBackend(threads) as cpu:
+                return wrap_witness(key, second, salt, cpu, Steps())
+
+        self._begun[partition.job] = _Begun(second, salt, in_background(make, "distprove-wrap-witness"))
+        while len(self._begun) > MOST_BEGUN:
+            self._begun.popitem(last=False)
 
     def _open(self, key: MultilinearKey, *, make: bool) -> SharedKey:
         """Hold the Groth16 key. A development key is made if it is not there, and may be made. Raises InvalidKey where
@@ -159,29 +196,48 @@ class WrappedProver(OneProofProver):
                     raise
 
 
+@dataclass(frozen=True, repr=False)
+class _Begun:
+    """A wrap's witness in the making, which is secret."""
+
+    second: PartitionProof
+    """What it is of."""
+    salt: bytes
+    """What it has, too, which goes with it."""
+    future: Future[Words]
+
+    def result(self) -> Words:
+        return self.future.result()
+
+
 def wrap(
-    key: MultilinearKey, second: PartitionProof, salt: bytes, shared: SharedKey, backend: Backend, steps: Steps
+    key: MultilinearKey,
+    second: PartitionProof,
+    salt: bytes,
+    shared: SharedKey,
+    backend: Backend,
+    steps: Steps,
+    begun: Callable[[], Words] | None = None,
 ) -> Wrap:
     """The wrap of a second root's proof under its key, not yet verified. The backend has the Groth16 key. `salt` has
-    SALT_BYTES random bytes of this wrap alone.
+    SALT_BYTES random bytes of this wrap alone. `begun` gives the witness with this salt, if somebody makes it already.
 
     Raises InvalidProof where the second root's proof does not hold, InvalidKey for a key of another circuit,
     OutOfMemory.
     """
-    # 1. The circuit's inputs are the second root's proof, which its verifier goes through once.
-    with steps("inputs"):
-        proof, shape = MultilinearProof.from_record(second.data["proof"], key, second.name)
-        inputs = verifier_inputs(shape, NODE, second.public, proof, salt)
-    # 2. The witness, on the host.
-    with steps("tape"):
-        tape = resident_tape(key)
-    if tape.wires != shared.zkey.n_vars or wrap_shape(key) != shape:
+    # 1. The witness, on the host.
+    if begun is None:
+        with _on_host(backend) as cpu:
+            witness = wrap_witness(key, second, salt, cpu, steps)
+    else:
+        with steps("witness"):
+            witness = begun()
+    if len(witness) != shared.zkey.n_vars:
         raise InvalidKey(
-            f"{shared.zkey.name}: a key of another circuit, of {shared.zkey.n_vars} wires; this wrap's has {tape.wires}"
+            f"{shared.zkey.name}: a key of another circuit, of {shared.zkey.n_vars} wires; this wrap's has "
+            f"{len(witness)}"
         )
-    with steps("witness"), _on_host(backend) as cpu:
-        witness = tape.witness(inputs, cpu)
-    # 3. The proof.
+    # 2. The proof.
     with steps("load"):
         resident = shared.resident()
     made, times = prove(resident, witness)
@@ -189,6 +245,21 @@ def wrap(
         steps.seconds[name] = steps.seconds.get(name, 0.0) + seconds
     steps.times.steps += times.steps
     return Wrap(shared.zkey.verification_key, made, (statement_digest(second.public, salt),))
+
+
+def wrap_witness(key: MultilinearKey, second: PartitionProof, salt: bytes, cpu: CpuBackend, steps: Steps) -> Words:
+    """The witness of a wrap's circuit from a second root's proof and a salt, (wires, 4) canonical integers, secret.
+    Raises InvalidProof for a proof that does not hold, InvalidKey for one of other heights than the key's."""
+    # The circuit's inputs are the second root's proof, which its verifier goes through once.
+    with steps("inputs"):
+        proof, shape = MultilinearProof.from_record(second.data["proof"], key, second.name)
+        if wrap_shape(key) != shape:
+            raise InvalidKey("the second root has other heights than its key")
+        inputs = verifier_inputs(shape, NODE, second.public, proof, salt)
+    with steps("tape"):
+        tape = resident_tape(key)
+    with steps("witness"):
+        return tape.witness(inputs, cpu)
 
 
 def _on_host(backend: Backend) -> AbstractContextManager[CpuBackend]:

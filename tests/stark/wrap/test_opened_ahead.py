@@ -5,11 +5,14 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distprove.circuits.wrap.statement import statement_digest
+from distprove.circuits.wrap.tape import record
 from distprove.errors import InvalidKey
 from distprove.groth16 import shared_key
 from distprove.groth16.setup import setup
@@ -19,6 +22,8 @@ from distprove.stark.wrap import prover as provers
 from distprove.stark.wrap import system as systems
 from distprove.stark.wrap.prover import WrappedProver
 from distprove.stark.wrap.system import WrappedSystem
+from distprove.steps import Steps
+from distprove.system import PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory
 from tests.stark.recursion.test_ahead import Device
@@ -113,6 +118,51 @@ def test_a_key_without_room_is_left_for_the_wrap(
     monkeypatch.setattr(shared_key, "loading", begin)
     assert prover._groth16.resident().n_vars == 4
     prover.close()
+
+
+def test_a_witness_begins_with_the_second_root(
+    key: Path, tapes: list[Any], device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wrap takes it, with its salt, if it is of the proof that the wrap needs, and else makes another."""
+    system = wrapped_system(key)
+    *_, planned, _, last = Job.from_options("stark", **OPTIONS, wrap_key=str(key)).load().plan()
+    assert (planned.name, last.name) == ("wrap", "groth16")
+    made: list[Any] = []
+    salts: list[bytes] = []
+
+    def witness(key: Any, second: PartitionProof, salt: bytes, cpu: CpuBackend, steps: Steps) -> Any:
+        made.append((second, cpu is device))
+        salts.append(salt)
+        with CpuBackend(threads=1) as own:
+            return record(small_circuit()).witness({"x": ["3"]}, own)
+
+    monkeypatch.setattr(provers, "wrap_witness", witness)
+    second, other = (PartitionProof("wrap", bytes(32), (word,), {}) for word in (1, 2))
+    monkeypatch.setattr(OneProofProver, "prove_partition", lambda *_: (second, StepTimes()))
+    prover, nothing = opened(system, device), Witness("none", {})
+    for job, child, expected in (
+        ("first", second, [(second, False)]),
+        ("second", other, [(second, False), (other, True)]),
+    ):
+        del made[:]
+        prover.prove_partition(replace(planned, job=job), nothing)
+        begun = prover._begun[job]
+        begun.result()
+        assert repr(salts[-1]) not in f"{begun} {begun!r} {prover._begun}"
+        assert made == [(second, False)]  # on threads of its own, beside the device
+        proof, _ = prover.prove_partition(replace(last, job=job, children=(child,)), nothing)
+        assert made == expected
+        assert proof.data["salt"] == salts[-1]
+        assert proof.public == (statement_digest(child.public, salts[-1]),)
+        assert job not in prover._begun
+    assert len(set(salts)) == len(salts) == 3
+    for job in ("a", "b", "c"):
+        prover.prove_partition(replace(planned, job=job), nothing)
+    assert list(prover._begun) == ["b", "c"]
+    prover.drop("b")
+    assert list(prover._begun) == ["c"]
+    prover.close()
+    assert not prover._begun
 
 
 def test_a_prover_on_the_cpu_opens_nothing_ahead(key: Path, tapes: list[Any]) -> None:
