@@ -1,7 +1,7 @@
 """Makes the roots that ship (`recursion.shipped`) again: `python -m distprove.stark.recursion.ship`.
 
 Without an argument it writes the file anew, where circuits have changed since. With --check it makes every root again
-and compares. It takes some 30 s of a core for each tree of 128 bits.
+and compares. It takes some 30 s of a core for each tree of 128 bits, and minutes for its second root.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.shipped import FILE, KEYS, content_of, shipped_trees
 from distprove.stark.recursion.tree import node_child, root_frame
-from distprove.stark.recursion.tree_keys import parameters_of
+from distprove.stark.recursion.tree_keys import parameters_of, second_root_parameters
 from kernels.cpu.backend import CpuBackend
 
 
@@ -30,7 +30,8 @@ def programs_of(tree: Mapping[str, Any]) -> dict[str, tuple[NodeProgram, Paramet
     below = node_child(frame, params.nodes)
     node = NodeProgram([below] * MOST_CHILDREN, frame)
     root = NodeProgram([below], root_frame(frame, params.nodes))
-    return dict(zip(KEYS, [(node, params.nodes), (root, params.root)], strict=True))
+    wrap = second_root_parameters(frame, params.nodes, tree["bits"], tree["grinding"])
+    return dict(zip(KEYS, [(node, params.nodes), (root, params.root), (root, wrap)], strict=True))
 
 
 def made_root(program: NodeProgram, params: Parameters, threads: int) -> bytes:

@@ -19,8 +19,8 @@ from distprove.stark.multilinear.params import Parameters
 from distprove.stark.recursion.program import NodeProgram
 
 FILE = Path(__file__).with_name("shipped_roots.json")
-KEYS = ("node", "root")
-"""The keys of a tree that ship: they depend on its frame and bits alone."""
+KEYS = ("node", "root", "wrap")
+"""The keys of a tree that ship: they depend on its frame and bits alone. The last one is that of a second root."""
 
 
 def shipped_root(program: NodeProgram, params: Parameters) -> bytes | None:

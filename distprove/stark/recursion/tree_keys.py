@@ -74,8 +74,12 @@ def _node_key(key: MultilinearKey, kind: Kind, threads: int) -> MultilinearKey:
 def wrap_parameters(key: MultilinearKey, kind: Kind) -> Parameters:
     """The parameters of a second root above nodes of this kind, over partitions of `key`. Raises UsageError."""
     params, frame = chosen_tree(key, kind.leaves)
-    bits = min(key.params.security_bits, WRAP_BITS)
-    return parameters(root_frame(frame, params.nodes), WRAPS, bits, key.params.grinding_bits)
+    return second_root_parameters(frame, params.nodes, key.params.security_bits, key.params.grinding_bits)
+
+
+def second_root_parameters(frame: Frame, nodes: Parameters, bits: int, grinding: int) -> Parameters:
+    """The parameters of a second root above nodes of this frame. Raises UsageError."""
+    return parameters(root_frame(frame, nodes), WRAPS, min(bits, WRAP_BITS), grinding)
 
 
 def wrap_rules(key: MultilinearKey, kind: Kind) -> MultilinearKey:
