@@ -321,7 +321,7 @@ class OneProofProver(MultilinearProver):
         while True:
             with steps("key"):
                 pk = keys.key_of(node, children)
-            held = super()._held() + key_bytes(self._key.key) + self._nbytes(beside=keys)
+            held = self._held_beside() + key_bytes(self._key.key) + self._nbytes(beside=keys)
             others = held + keys.nbytes - key_bytes(pk.key)
             try:
                 plan = choose(Shape(pk.key, tuple(pk.key.fixed_heights)), self._budget - others)
@@ -383,7 +383,11 @@ class OneProofProver(MultilinearProver):
         return any(dropped)
 
     def _held(self) -> int:
-        return super()._held() + self._nbytes()
+        return self._held_beside() + self._nbytes()
+
+    def _held_beside(self) -> int:
+        """Bytes of the device that are held beside the keys of nodes."""
+        return super()._held()
 
     def _make_room(self) -> bool:
         return self._drop_keys() or super()._make_room()

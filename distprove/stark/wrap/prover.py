@@ -127,10 +127,9 @@ class WrappedProver(OneProofProver):
             shared.release()
         super().close()
 
-    @property
-    def _budget(self) -> int:
-        """What the Groth16 key leaves."""
-        return super()._budget - (0 if self._groth16 is None else self._groth16.nbytes)
+    def _held_beside(self) -> int:
+        shared = self._groth16
+        return super()._held_beside() + (0 if shared is None else shared.nbytes)
 
     # -- what a wrap takes ------------------------------------------------------------------------------------------
 
