@@ -67,7 +67,8 @@ DOORS = {
     *((f"{WRAP}.system", f"{RECURSION}.{name}") for name in ("plan", "system", "tree_keys")),
     *((f"{WRAP}.listed", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
     *((f"{WRAP}.kept", f"{RECURSION}.{name}") for name in ("circuit_cache", "node")),
-    (f"{WRAP}.prover", f"{RECURSION}.node"),
+    *((f"{WRAP}.prover", f"{RECURSION}.{name}") for name in ("node", "plan", "system", "tree_keys")),
+    (f"{WRAP}.partition", f"{RECURSION}.plan"),
 }
 """A room of its own: what else imports it, each when a job ends in one proof, or several do."""
 
