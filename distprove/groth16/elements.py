@@ -80,20 +80,22 @@ values then stays in the cache."""
 
 def _distinct(keys: Words) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """The index of each distinct key's first occurrence, and each key's index among the distinct ones."""
-    known, first = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+    known, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)  # sorted, and the number of each
+    first, index = np.empty(0, dtype=np.int64), np.empty(keys.shape[0], dtype=np.uint32)
     for start in range(0, keys.shape[0], _CHUNK):
         chunk = keys[start : start + _CHUNK]
-        new = np.flatnonzero(~np.isin(chunk, known))
-        if new.shape[0] == 0:
-            continue
-        added, at = np.unique(chunk[new], return_index=True)
-        known = np.concatenate([known, added])
-        order = np.argsort(known)
-        known, first = known[order], np.concatenate([first, start + new[at]])[order]
-        if known.shape[0] > _FEW:
-            _, positions, inverse = np.unique(keys, return_index=True, return_inverse=True)
-            return positions.astype(np.int64), inverse.reshape(-1).astype(np.uint32)
-    index = np.empty(keys.shape[0], dtype=np.uint32)
-    for start in range(0, keys.shape[0], _CHUNK):
-        index[start : start + _CHUNK] = np.searchsorted(known, keys[start : start + _CHUNK])
+        at = np.searchsorted(known, chunk)
+        near = np.minimum(at, len(known) - 1)  # where all known ones are less the last one is another, too
+        new = np.flatnonzero(known[near] != chunk) if known.size else np.arange(len(chunk))
+        if new.size:
+            added, places = np.unique(chunk[new], return_index=True)
+            numbers = np.concatenate([numbers, np.arange(len(first), len(first) + len(added), dtype=np.uint32)])
+            first, known = np.concatenate([first, start + new[places]]), np.concatenate([known, added])
+            order = np.argsort(known)
+            known, numbers = known[order], numbers[order]
+            if known.shape[0] > _FEW:
+                _, positions, inverse = np.unique(keys, return_index=True, return_inverse=True)
+                return positions.astype(np.int64), inverse.reshape(-1).astype(np.uint32)
+            at = np.searchsorted(known, chunk)
+        index[start : start + _CHUNK] = numbers[at]
     return first, index
