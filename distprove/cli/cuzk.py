@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,12 @@ from typing import Annotated
 import typer
 
 from distprove.cli.console import err, escape, reports_errors
-from distprove.errors import UsageError
+from distprove.errors import DistproveError, UsageError
+
+SWEEP = 30.0
+"""Seconds between two looks for vanilla proofs that no job needs any more."""
+LOCK = "cuzk.lock"
+"""The file in the spool that whoever serves from it locks."""
 
 
 @reports_errors
@@ -44,20 +50,25 @@ def cuzk(
             raise
         raise UsageError("this needs grpcio and protobuf: pip install 'distprove[cuzk]'") from None
     from cluster.driver import handling
+    from cluster.record.run import take_lock
     from cluster.service.client import connect
     from cluster.service.contact import default_folder, make_folder
     from cluster.service.cuzk.engine import Engine
+    from distprove.formats.folder import Folder
 
     if not keys.is_dir():
         raise UsageError(f"{keys} is no folder of proving keys")
     folder = (spool or default_folder().with_name("cuzk")).absolute()
     make_folder(folder)
-    with connect(service) as client:
+    with Folder.open_ours(folder) as opened, take_lock(opened, LOCK), connect(service) as client:
         client.overview()  # that it answers is told now
-    server = CuzkServer(Engine(partial(connect, service), keys.absolute(), folder), listen)
-    server.start()
-    err().print(f"cuzk's interface at {escape(listen)}, keys of {escape(str(keys))}")
-    over = threading.Event()
-    with handling((signal.SIGINT, signal.SIGTERM), over.set):
-        over.wait()
-    server.stop()
+        engine = Engine(partial(connect, service), keys.absolute(), folder)
+        server = CuzkServer(engine, listen)
+        server.start()
+        err().print(f"cuzk's interface at {escape(listen)}, keys of {escape(str(keys))}")
+        over = threading.Event()
+        with handling((signal.SIGINT, signal.SIGTERM), over.set):
+            while not over.wait(SWEEP):
+                with suppress(DistproveError, OSError):  # the service may be starting anew
+                    engine.sweep()
+        server.stop()

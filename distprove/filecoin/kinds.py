@@ -10,7 +10,7 @@ from typing import Any
 from distprove.errors import FormatError, VanillaMismatch
 from distprove.filecoin import porep, post, update
 from distprove.filecoin.c1 import read_c1
-from distprove.filecoin.options import FilecoinOptions
+from distprove.filecoin.options import COMMITMENTS, FilecoinOptions
 from distprove.filecoin.statement import Statement
 from distprove.filecoin.values import MAX_FILE, hex_octets, json_value, prover_id_of, within
 from distprove.formats.files import read_bounded
@@ -88,5 +88,9 @@ def _post(options: FilecoinOptions, value: Any, *, winning: bool) -> Given:
 def _updated(options: FilecoinOptions, value: Any) -> Given:
     proof, partitions = update.read_update(value, options.proof_type)
     statement = update.statement_of(proof, partitions)
+    for name in COMMITMENTS:
+        wanted = getattr(options, name)
+        if wanted is not None and hex_octets(wanted, name) != getattr(statement, name):
+            raise VanillaMismatch(f"{name} of the vanilla proofs is {getattr(statement, name).hex()}, not {wanted}")
     update.check_update(statement, partitions)
     return Given(statement, lambda k: update.circuit_inputs(statement, k, partitions[k]))

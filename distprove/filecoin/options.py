@@ -13,6 +13,8 @@ from distprove.options import InputFile, Options, setting
 
 VANILLA = ("c1", "winning_post", "window_post", "update")
 """The settings that name a file of vanilla proofs."""
+COMMITMENTS = ("comm_r_old", "comm_r_new", "comm_d_new")
+"""The settings that say what an update is to state."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,12 @@ class FilecoinOptions(Options):
         "of a PoRep: 64 hexadecimal digits, by default those of the proof type", flag="--porep-id"
     )
     randomness: str | None = setting("of a PoSt: 64 hexadecimal digits", flag="--randomness")
+    comm_r_old: str | None = setting(
+        "of an update: 64 hexadecimal digits of the replica before, if another one is to be refused",
+        flag="--comm-r-old",
+    )
+    comm_r_new: str | None = setting("of an update: likewise of the new replica", flag="--comm-r-new")
+    comm_d_new: str | None = setting("of an update: likewise of the new data", flag="--comm-d-new")
 
     @property
     def vanilla(self) -> tuple[str, Path]:
@@ -71,12 +79,14 @@ class FilecoinOptions(Options):
         of_porep = ("prover_id", "sector", "porep_id")
         if name != "c1" and (other := [each for each in of_porep if getattr(self, each) is not None]):
             raise UsageError(f"`{other[0]}` is for `c1`")
+        if name != "update" and any(getattr(self, each) is not None for each in COMMITMENTS):
+            raise UsageError(f"`{'`, `'.join(COMMITMENTS)}` are for `update`")
         if self.proof_type is not None:
             known: Mapping[str, object] = SEAL_PROOFS if name == "c1" else POST_PROOFS if post else UPDATE_PROOFS
             find_proof(self.proof_type, known)
         if self.prover_id is not None:
             prover_id_of(self.prover_id)
-        for each in ("porep_id", "randomness"):
+        for each in ("porep_id", "randomness", *COMMITMENTS):
             if (text := getattr(self, each)) is not None:
                 hex_octets(text, each)
         super().check()

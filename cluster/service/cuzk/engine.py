@@ -4,34 +4,48 @@
     GetStatus, GetMetrics                            the service at a glance, and its metrics
     PreloadSRS, EvictSRS                             not here: a key comes with its first job, and goes for need of room
 
-A job has the request's id. One that failed, or that was of other vanilla proofs, leaves its id, and the next request of
-that id gets another with a number. Files of vanilla proofs lie in a folder of their own until their jobs are over.
+A job has the request's id. One that failed, or that was of another request, leaves its id, and the next request of that
+id gets another with a number. Nothing is kept in memory that an answer depends on: the job says of which kind it is,
+and what its proof must state.
+
+The vanilla proofs of each job lie in a file of its own, named after it, in the spool. It is removed once the job is
+over, by whoever hears of that or by `sweep`, which is to be called now and then.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock
+from threading import Event, Semaphore
 from typing import Any
 
 from cluster.service.client import Client
 from cluster.service.cuzk.messages import MESSAGES, number_of
 from cluster.service.cuzk.requests import KINDS, Asked, key_in, read_request
 from cluster.service.views import JobRequest, JobState, JobView
-from distprove.errors import DistproveError, IdTaken, InvalidProof, NoSuchJob
+from distprove.errors import DistproveError, IdTaken, NoSuchJob, QueueFull, ServiceGone
 from distprove.filecoin.verifier import snark
 from distprove.formats.files import replacing
 from distprove.proof import Proof
 
 TRIES = 100
 """Jobs of one request id, at most."""
+WAITING = 192
+"""Calls that may wait for proofs at a time: others must still be answered."""
+SLICE = 1.0
+"""Seconds after which a call that waits looks whether anybody still wants it."""
+NEW = 60.0
+"""Seconds for which a file belongs to a request that is being submitted, whatever the service says of its job."""
+_TITLE = "cuzk "
+"""What the titles of the jobs begin with; their kinds follow."""
+_FILE = re.compile(r"(?P<id>.+)\.[0-9a-f]{24}\.json")
 _STATUS = {
     JobState.PROVED: "COMPLETED",
     JobState.FAILED: "FAILED",
@@ -39,104 +53,121 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True)
-class _Known:
-    """A job that was submitted here."""
-
-    kind: str
-    file: Path
-    """Its vanilla proofs."""
-    commitments: dict[str, str]
-    """What its proof must state (`Asked.commitments`)."""
-
-
 class Engine:
     """Answers the methods of `ProvingEngine`. Any thread may call. Methods raise DistproveError."""
 
     def __init__(self, connect: Callable[[], Client], keys: Path, spool: Path) -> None:
         """`connect` makes a client of the service; `keys` is the folder of proving keys, `spool` that of the files of
-        vanilla proofs, which is this user's alone and which the service may read."""
+        vanilla proofs, which is this user's and this engine's alone, and which the service may read."""
         self._connect = connect
         self._keys = keys
         self._spool = spool
-        self._lock = Lock()
-        self._known: dict[str, _Known] = {}
-        """Jobs that are not known to be over, by id."""
+        self._waits = Semaphore(WAITING)
+        self.stopping = Event()
+        """Set to have calls that wait end."""
 
     def submit(self, request: Any) -> Any:
         """SubmitProof. Raises what makes a request no job here."""
         asked = read_request(request)
-        base = re.sub(r"[^A-Za-z0-9._-]", "-", request.request_id)[:80].lstrip("._-") or uuid.uuid4().hex
-        path = self._spool / f"{base}-{asked.name}.json"
         key = key_in(self._keys, asked.circuit)
-        if not path.exists():  # the job of an equal request reads it
-            with replacing(path, 0o600) as file:
-                file.write(asked.vanilla)
-        job = {"system": "filecoin", **key, **asked.settings, asked.file: str(path)}
         with self._connect() as client:
-            view = self._submitted(client, base, job, asked)
-        with self._lock:
-            self._known[view.id] = _Known(asked.kind, path, asked.commitments)
+            view = self._submitted(client, _base(request.request_id), key, asked)
         return MESSAGES["SubmitProofResponse"](job_id=view.id, queue_position=view.place or 0)
 
-    def _submitted(self, client: Client, base: str, job: dict[str, Any], asked: Asked) -> JobView:
+    def _submitted(self, client: Client, base: str, key: dict[str, str], asked: Asked) -> JobView:
         """The job of a request: the one that has it already, unless that failed, or a new one."""
         for number in range(1, TRIES + 1):
             id = base if number == 1 else f"{base}-{number}"
+            path = self._spool / f"{id}.{asked.name}.json"
+            if not path.exists():  # the job of an equal request reads it
+                with replacing(path, 0o600) as file:
+                    file.write(asked.vanilla)
+            job = {"system": "filecoin", "title": _TITLE + asked.kind, **key, **asked.settings, asked.file: str(path)}
             try:
                 view = client.submit(JobRequest(id, job, priority=asked.priority))
             except IdTaken:
+                path.unlink(missing_ok=True)
                 continue
-            if view.state not in (JobState.FAILED, JobState.CANCELLED):
+            except DistproveError as error:
+                # Where nobody answered, the job may be there: `sweep` finds out.
+                if not isinstance(error, ServiceGone):
+                    self._drop_unless_known(client, id, path)
+                raise
+            if not view.state.final:
+                return view
+            path.unlink(missing_ok=True)
+            if view.state is JobState.PROVED:
                 return view
         raise IdTaken(f"{TRIES} jobs of the request {base} failed, or were other ones")
 
-    def wait(self, request: Any) -> Any:
-        """AwaitProof: what came of a job, or TIMEOUT."""
-        answer = MESSAGES["AwaitProofResponse"](job_id=request.job_id)
-        with self._connect() as client:
+    def _drop_unless_known(self, client: Client, id: str, path: Path) -> None:
+        """Remove the file of a job that was refused, unless an equal request had it accepted meanwhile."""
+        with suppress(DistproveError):
             try:
-                view = client.wait(request.job_id, request.timeout_ms / 1000 if request.timeout_ms else None)
+                known = not client.status(id).state.final
+            except NoSuchJob:
+                known = False
+            if not known:
+                path.unlink(missing_ok=True)
+
+    def wait(self, request: Any, wanted: Callable[[], bool] = lambda: True) -> Any:
+        """AwaitProof: what came of a job, or TIMEOUT. `wanted` says whether somebody still waits for the answer.
+
+        Raises QueueFull where too many wait, ServiceGone where the engine stops or nobody wants the answer.
+        """
+        if not self._waits.acquire(blocking=False):
+            raise QueueFull(f"{WAITING} calls wait for proofs already; ask again later", SLICE)
+        try:
+            with self._connect() as client:
+                return self._awaited(client, request, wanted)
+        finally:
+            self._waits.release()
+
+    def _awaited(self, client: Client, request: Any, wanted: Callable[[], bool]) -> Any:
+        answer = MESSAGES["AwaitProofResponse"](job_id=request.job_id)
+        until = time.monotonic() + request.timeout_ms / 1000 if request.timeout_ms else None
+        while True:
+            try:
+                left = SLICE if until is None else min(SLICE, max(0.0, until - time.monotonic()))
+                view = self._own(client.wait(request.job_id, left))
             except NoSuchJob as error:
                 answer.error_message = str(error)
                 return answer
-            if not view.state.final:
+            if view.state.final:
+                break
+            if until is not None and time.monotonic() >= until:
                 answer.status = number_of("AwaitProofResponse.Status", "TIMEOUT")
                 return answer
-            answer.status = number_of("AwaitProofResponse.Status", _STATUS[view.state])
-            answer.error_message = view.error or ""
-            if view.state is JobState.PROVED:
-                try:
-                    answer.proof = self._proof(client, view.id)
-                except DistproveError as error:
-                    answer.status = number_of("AwaitProofResponse.Status", "FAILED")
-                    answer.error_message = str(error)
-            _time(answer, client, view)
-        self._over(view.id)
+            if self.stopping.is_set() or not wanted():
+                raise ServiceGone("nobody waits for the proof any more, or this server ends")
+        self._remove(view.id)
+        answer.status = number_of("AwaitProofResponse.Status", _STATUS[view.state])
+        answer.error_message = view.error or ""
+        if view.state is JobState.PROVED:
+            with TemporaryDirectory() as folder:
+                proof = Proof.read_from(client.proof(view.id, Path(folder) / "proof.msgpack"))
+            answer.proof = snark(proof.partitions)
+        _time(answer, client, view)
         return answer
 
-    def _proof(self, client: Client, id: str) -> bytes:
-        """The bytes of a job's proof. Raises InvalidProof for one of other commitments than were asked for."""
-        with TemporaryDirectory() as folder:
-            proof = Proof.read_from(client.proof(id, Path(folder) / "proof.msgpack"))
-        stated = proof.verification_key["statement"]
-        with self._lock:
-            known = self._known.get(id)
-        for name, value in (known.commitments if known is not None else {}).items():
-            if bytes(stated[name]).hex() != value:
-                raise InvalidProof(f"the vanilla proofs are of another {name} than the request")
-        return snark(proof.partitions)
+    def _own(self, view: JobView) -> JobView:
+        """A job that was submitted here. Raises NoSuchJob for another one, which is none of a node's business."""
+        if not view.title.startswith(_TITLE):
+            raise NoSuchJob(f"the service has no job {view.id}")
+        return view
 
-    def prove(self, request: Any) -> Any:
+    def prove(self, request: Any, wanted: Callable[[], bool] = lambda: True) -> Any:
         """Prove: SubmitProof, then AwaitProof."""
         made = self.submit(request.submit)
-        return MESSAGES["ProveResponse"](result=self.wait(MESSAGES["AwaitProofRequest"](job_id=made.job_id)))
+        return MESSAGES["ProveResponse"](result=self.wait(MESSAGES["AwaitProofRequest"](job_id=made.job_id), wanted))
 
     def cancel(self, request: Any) -> Any:
         """CancelProof."""
         with self._connect() as client:
-            before = client.status(request.job_id)
-            client.cancel(request.job_id)
+            before = self._own(client.status(request.job_id))
+            after = client.cancel(request.job_id)
+        if after.state.final:
+            self._remove(after.id)
         return MESSAGES["CancelProofResponse"](was_running=before.state is JobState.RUNNING)
 
     def status(self, request: Any) -> Any:
@@ -157,12 +188,10 @@ class Engine:
         for key in seen.keys:
             hot = number_of("SRSStatus.Tier", "HOT")
             answer.loaded_srs.add(circuit_id=key.title, tier=hot, size_bytes=key.bytes, ref_count=key.jobs)
-        with self._lock:
-            kinds = {id: known.kind for id, known in self._known.items()}
-        counted = Counter((kinds.get(view.id, ""), view.state) for view in waiting)
-        for kind in [*KINDS, *([""] if any(not own for own, _ in counted) else [])]:
+        counted = Counter((_kind(view), view.state) for view in waiting)
+        for kind in [*KINDS, *(["OTHER"] if any(own == "OTHER" for own, _ in counted) else [])]:
             pending, running = counted[kind, JobState.QUEUED], counted[kind, JobState.RUNNING]
-            answer.queues.add(proof_kind=kind or "OTHER", pending=pending, in_progress=running)
+            answer.queues.add(proof_kind=kind, pending=pending, in_progress=running)
         return answer
 
     def metrics(self, request: Any) -> Any:
@@ -170,12 +199,47 @@ class Engine:
         with self._connect() as client:
             return MESSAGES["GetMetricsResponse"](prometheus_text=client.metrics())
 
-    def _over(self, id: str) -> None:
-        """A job is over: its vanilla proofs are not needed any more."""
-        with self._lock:
-            known = self._known.pop(id, None)
-            if known is not None and known.file not in [other.file for other in self._known.values()]:
-                known.file.unlink(missing_ok=True)
+    # -- the spool --------------------------------------------------------------------------------------------------
+
+    def _remove(self, id: str) -> None:
+        """Remove the vanilla proofs of a job that is over."""
+        for path in self._spool.iterdir():
+            found = _FILE.fullmatch(path.name)
+            if found is not None and found["id"] == id:
+                path.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove the vanilla proofs of all jobs that are over or unknown. Raises ServiceGone where nobody knows."""
+        with self._connect() as client:
+            for path in sorted(self._spool.iterdir()):
+                found = _FILE.fullmatch(path.name)
+                try:
+                    old = found is not None and path.stat().st_mtime < time.time() - NEW
+                except FileNotFoundError:
+                    continue
+                if found is None or not old:
+                    continue
+                try:
+                    over = client.status(found["id"]).state.final
+                except NoSuchJob:
+                    over = True
+                if over:
+                    path.unlink(missing_ok=True)
+
+
+def _base(request_id: str) -> str:
+    """The id of a request's first job: the request's own where it can be one, and else made of it."""
+    fit = re.sub(r"[^A-Za-z0-9._-]", "-", request_id)[:70].lstrip("._-")
+    if not request_id:
+        return uuid.uuid4().hex
+    if fit == request_id:
+        return fit
+    return f"{fit or 'job'}-{hashlib.blake2b(request_id.encode(), digest_size=6).hexdigest()}"
+
+
+def _kind(view: JobView) -> str:
+    kind = view.title.removeprefix(_TITLE) if view.title.startswith(_TITLE) else ""
+    return kind if kind in KINDS else "OTHER"
 
 
 def _time(answer: Any, client: Client, view: JobView) -> None:

@@ -50,8 +50,6 @@ class Asked:
     settings: dict[str, Any]
     """The keys of the job file but for the proving key and that file."""
     priority: Priority
-    commitments: dict[str, str]
-    """Commitments that the proof must state, as hexadecimal digits, by their names in the statement."""
 
     @property
     def file(self) -> str:
@@ -79,7 +77,6 @@ def read_request(request: Any) -> Asked:
     if proof.name in SEAL_PROOFS and SEAL_PROOFS[proof.name].draw is Draw.NON_INTERACTIVE and setting == "c1":
         raise UsageError("a non-interactive PoRep ends in an aggregate, which is not made here")
     settings: dict[str, Any] = {"proof_type": proof.name}
-    commitments: dict[str, str] = {}
     if setting == "c1":
         if not request.vanilla_proof:
             raise InputError("no vanilla_proof")
@@ -93,6 +90,11 @@ def read_request(request: Any) -> Asked:
         if len(request.randomness) != 32:
             raise InputError("randomness has 32 bytes")
         settings["randomness"] = bytes(request.randomness).hex()
+        most = 1 if POST_PROOFS[proof.name].winning else POST_PROOFS[proof.name].shape[0]
+        if len(request.vanilla_proofs) > most:
+            raise UsageError(
+                f"{len(request.vanilla_proofs)} vanilla proofs, and a partition of {proof.name} has {most} sectors"
+            )
         if request.partition_index and not POST_PROOFS[proof.name].own_indices:
             raise UsageError(
                 f"{proof.name} has challenges that depend on all partitions: only the first is proven alone"
@@ -102,10 +104,10 @@ def read_request(request: Any) -> Asked:
             value = bytes(getattr(request, name))
             if len(value) != 32:
                 raise InputError(f"{name} has 32 bytes")
-            commitments[name] = value.hex()
+            settings[name] = value.hex()
     asked = value_of("Priority", request.priority)
     priority = _PRIORITIES.get(asked) or _OWN_PRIORITIES.get(kind, Priority.NORMAL)
-    return Asked(kind, f"{circuit}-{proof.size}", vanilla, settings, priority, commitments)
+    return Asked(kind, f"{circuit}-{proof.size}", vanilla, settings, priority)
 
 
 def key_in(folder: Path, circuit: str) -> dict[str, str]:

@@ -54,16 +54,19 @@ class CuzkServer:
         """Raises UsageError for an address that others could reach, or that is taken."""
         require_local(address)
         options = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
+        self._engine = engine
         self._server = grpc.server(
-            ThreadPoolExecutor(THREADS, "distprove-cuzk"), options=[*options, ("grpc.so_reuseport", 0)]
+            ThreadPoolExecutor(THREADS, "distprove-cuzk"),
+            options=[*options, ("grpc.so_reuseport", 0)],
+            maximum_concurrent_rpcs=THREADS,  # the next ones are refused, and hold no memory
         )
-        methods: dict[str, Callable[[Any], Any]] = {
-            "SubmitProof": engine.submit,
-            "AwaitProof": engine.wait,
-            "Prove": engine.prove,
-            "CancelProof": engine.cancel,
-            "GetStatus": engine.status,
-            "GetMetrics": engine.metrics,
+        methods: dict[str, Callable[[Any, Any], Any]] = {
+            "SubmitProof": lambda request, context: engine.submit(request),
+            "AwaitProof": lambda request, context: engine.wait(request, context.is_active),
+            "Prove": lambda request, context: engine.prove(request, context.is_active),
+            "CancelProof": lambda request, context: engine.cancel(request),
+            "GetStatus": lambda request, context: engine.status(request),
+            "GetMetrics": lambda request, context: engine.metrics(request),
         }
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
@@ -86,6 +89,7 @@ class CuzkServer:
 
     def stop(self) -> None:
         """Answer no more; calls that wait are ended."""
+        self._engine.stopping.set()
         self._server.stop(grace=None).wait()
 
 
@@ -104,7 +108,7 @@ def require_local(address: str) -> None:
         )
 
 
-def _answering(method: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]:
+def _answering(method: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any]:
     """The method with its errors as gRPC's."""
 
     def answer(request: Any, context: Any) -> Any:
@@ -114,7 +118,7 @@ def _answering(method: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]
                 "keys are loaded with their first job here, stay, and make room for others when it is needed",
             )
         try:
-            return method(request)  # type: ignore[misc]
+            return method(request, context)  # type: ignore[misc]
         except DistproveError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             context.abort(code, str(error))

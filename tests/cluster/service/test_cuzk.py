@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -16,15 +17,15 @@ import pytest
 
 from cluster.service.client import Client
 from cluster.service.contact import Contact
-from cluster.service.cuzk.engine import Engine
+from cluster.service.cuzk.engine import Engine, _base
 from cluster.service.cuzk.messages import MESSAGES, METHODS, SERVICE, number_of
 from cluster.service.cuzk.requests import read_request
 from cluster.service.cuzk.server import CuzkServer, require_local
 from cluster.service.http.access import make_tokens
 from cluster.service.http.server import Options, Server
 from cluster.service.service import Service
-from cluster.service.views import Priority
-from distprove.errors import InputError, UsageError
+from cluster.service.views import ID, Priority
+from distprove.errors import InputError, ServiceGone, UsageError
 from distprove.filecoin.verifier import snark
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
@@ -44,6 +45,7 @@ class Node:
     keys: Path
     spool: Path
     runs: Path
+    engine: Engine
 
     def ask(self, method: str, **fields: Any) -> Any:
         asked, answered = (MESSAGES[name] for name in METHODS[method])
@@ -73,11 +75,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     service.start()
     server.start()
     connect = partial(Client, Contact(server.url, str(tokens)))
-    cuzk = CuzkServer(Engine(connect, keys, spool), f"unix:{folder}/cuzk.sock")
+    engine = Engine(connect, keys, spool)
+    cuzk = CuzkServer(engine, f"unix:{folder}/cuzk.sock")
     cuzk.start()
     try:
         with grpc.insecure_channel(f"unix:{folder}/cuzk.sock") as channel:
-            yield Node(channel, keys, spool, folder / "service" / "runs")
+            yield Node(channel, keys, spool, folder / "service" / "runs", engine)
     finally:
         cuzk.stop()
         server.close()
@@ -138,7 +141,8 @@ def test_a_request_that_does_not_hold_fails_by_name(node: Node) -> None:
         ({"proof_kind": 0}, "no kind of proof"),
         ({"vanilla_proofs": []}, "no vanilla_proofs"),
         ({"randomness": b"x"}, "randomness has 32 bytes"),
-        ({"registered_proof": 0, "proof_kind": number_of("ProofKind", "WINNING_POST")}, "no key for winning-post-2KiB"),
+        ({"registered_proof": 0, "proof_kind": number_of("ProofKind", "WINNING_POST")}, "has 1 sectors"),
+        ({"registered_proof": 11, "sector_size": 1 << 23}, "no key for window-post-8MiB"),
     ):
         with pytest.raises(grpc.RpcError) as refused:
             node.ask("SubmitProof", **window(**changed))
@@ -164,10 +168,75 @@ def test_a_job_is_cancelled_while_it_is_waited_for(node: Node) -> None:
         number_of("AwaitProofResponse.Status", "CANCELLED"),
         number_of("AwaitProofResponse.Status", "COMPLETED"),  # it was over before
     )
-    until = time.monotonic() + 20
-    while list(node.spool.iterdir()) and time.monotonic() < until:
-        time.sleep(0.05)
     assert list(node.spool.iterdir()) == []
+
+
+def test_a_file_lies_in_the_spool_as_long_as_its_job_needs_it(node: Node) -> None:
+    own = node.engine
+    with pytest.raises(grpc.RpcError, match="has the number 99"):
+        node.ask("SubmitProof", **window(request_id="refused", registered_proof=99))
+    made = node.ask("SubmitProof", **window(request_id="swept"))
+    (file,) = [path for path in node.spool.iterdir() if path.name.startswith(made.job_id)]
+    stray = node.spool / f"nobody.{'0' * 24}.json"
+    stray.write_text("[]")
+    own.sweep()
+    assert stray.exists()  # it may belong to a request that is being submitted
+    with own._connect() as client:
+        client.wait(made.job_id, 100)
+    for path in (file, stray):
+        os.utime(path, (0, 0))
+    own.sweep()
+    assert list(node.spool.iterdir()) == []
+    # What is known of the job is not in memory: another engine answers.
+    assert len(Engine(own._connect, node.keys, node.spool).wait(asked(made.job_id)).proof) == 192
+
+
+def asked(job: str, timeout_ms: int = 0) -> Any:
+    return MESSAGES["AwaitProofRequest"](job_id=job, timeout_ms=timeout_ms)
+
+
+def test_jobs_of_others_are_none_of_a_nodes_business(node: Node) -> None:
+    with node.engine._connect() as client:
+        client.submit({"system": "groth16", "title": "mine"} | other_job(node), id="mine")
+    assert node.ask("AwaitProof", job_id="mine").status == number_of("AwaitProofResponse.Status", "UNKNOWN")
+    with pytest.raises(grpc.RpcError) as refused:
+        node.ask("CancelProof", job_id="mine")
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    with node.engine._connect() as client:
+        client.cancel("mine")
+
+
+def other_job(node: Node) -> dict[str, Any]:
+    """A job that fails: its input is none."""
+    path = node.keys / "x.json"
+    path.write_text("{}")
+    key = str(node.keys / "window-post-2KiB.zkey")
+    return {"zkey": key, "circuit": "filecoin/window-post-2KiB", "inputs": [str(path)]}
+
+
+def test_a_call_that_nobody_waits_for_ends(node: Node) -> None:
+    made = node.ask("SubmitProof", **window(request_id="left", priority=number_of("Priority", "LOW")))
+    began = time.monotonic()
+    try:
+        node.engine.wait(asked(made.job_id), wanted=lambda: False)
+    except ServiceGone:
+        assert time.monotonic() - began < 60
+    node.ask("AwaitProof", job_id=made.job_id)
+    assert list(node.spool.iterdir()) == []
+
+
+def test_ids_of_jobs_are_those_of_requests_or_made_of_them() -> None:
+    assert _base("porep-1000-7") == "porep-1000-7"
+    made = [_base(each) for each in ("a/b", "a-b", "a" * 90, "a" * 91, "../x", "é", "-")]
+    assert len(set(made)) == len(made)
+    assert all(ID.match(each) for each in made)
+    assert _base("") != _base("")
+
+
+def test_more_sectors_than_a_partition_has_are_refused() -> None:
+    many = window(vanilla_proofs=[b"x"] * 3)
+    with pytest.raises(UsageError, match="3 vanilla proofs, and a partition of"):
+        read_request(MESSAGES["SubmitProofRequest"](**many))
 
 
 def test_urgent_kinds_go_first() -> None:
@@ -178,7 +247,8 @@ def test_urgent_kinds_go_first() -> None:
 
     def priority(kind: str, **more: Any) -> Priority:
         number = WINDOW_2KIB if kind == "WINDOW_POST_PARTITION" else 0
-        fields = window(proof_kind=own[kind], vanilla_proof=b"{}", registered_proof=number, **more)
+        proofs = {"vanilla_proof": b"{}", "vanilla_proofs": [b"x"]}
+        fields = window(proof_kind=own[kind], registered_proof=number, **proofs, **more)
         return read_request(request(**fields)).priority
 
     assert priority("WINNING_POST") is Priority.URGENT
@@ -211,7 +281,10 @@ def test_a_request_becomes_a_job() -> None:
     commitments = {name: bytes([k]) * 32 for k, name in enumerate(("comm_r_old", "comm_r_new", "comm_d_new"))}
     asked = read_request(request(**update, **commitments))
     assert asked.circuit == "snap-deals-32GiB"
-    assert asked.commitments == {name: value.hex() for name, value in commitments.items()}
+    assert asked.settings == {
+        "proof_type": "StackedDrg32GiBV1",
+        **{name: value.hex() for name, value in commitments.items()},
+    }
     with pytest.raises(UsageError, match="non-interactive"):
         read_request(request(proof_kind=1, registered_proof=18, vanilla_proof=b"{}"))
     with pytest.raises(UsageError, match="only the first is proven alone"):
