@@ -44,6 +44,7 @@ porep-2KiB                  2687921  2685673  40 c6d678cc00b4248c879f9a5004b6c13
 porep-8MiB                  3844929  3842449  40 f4358a13253286bd7b1ae84245761832bca31d37ee1667f34a40ac8db2023cae
 porep-1-2-8.4.2             1346982  1345810  22 12ceac682fce45d20c00ea324b030ba0a9729ae8df33dc0c2b388e4b3affb7a9
 porep-1-11-8.8.2            6131634  6125799  22 b829ad475807b265659a3ef2a79852548fd3a3fb553480dcd96c6c4a767b031e
+snap-deals-poseidon-32GiB  22305906 22593319   5 6c5fe31900d44a1b38a2c87ebcbda1976b8f85f4501592c7eca6181dabdab26d
 porep-32GiB               130278541 130169893 328 57c8cc9775f175b0cf387f289ad815a45216fe1dbe3877c770ff6dd713fddc62
 """
 """Constraints, private wires, public wires with the constant 1, and the digest. Circuits other than those of 2 KiB have
