@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 
 from distprove.filecoin.c1 import CommitOutput, parse_c1
 from distprove.filecoin.porep import Sealed, SealStatement
+from tests.support import ROOT
 
 VECTORS = Path(__file__).parent / "vectors"
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "found" / "filecoin"
+SHARED = Path(os.environ.get("DISTPROVE_SHARED_DATA", ROOT.parent / "shared" / "data")).parent / "found" / "filecoin"
 SEALED = ("StackedDrg2KiBV1", "StackedDrg2KiBV1_1", "StackedDrg2KiBV1_1_Feat_SyntheticPoRep")
 """Types of the proofs of the sectors whose C1 outputs are here."""
 
