@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distprove.errors import FormatError, VanillaMismatch
+from distprove.errors import FormatError, UsageError, VanillaMismatch
 from distprove.filecoin import porep, post, update
 from distprove.filecoin.c1 import read_c1
 from distprove.filecoin.options import COMMITMENTS, FilecoinOptions
@@ -63,6 +63,8 @@ def _sealed(options: FilecoinOptions, path: Path) -> Given:
         sealed = None
         if options.prover_id is not None and sector is not None:
             sealed = porep.Sealed(prover_id_of(options.prover_id), sector, output.ticket)
+        elif options.prover_id is not None or (options.sector is not None and output.sector is None):
+            raise UsageError("the replica id follows from both: give `prover_id` and `sector`")
         own = options.porep_id
         porep_id = output.proof.porep_id if own is None else hex_octets(own, "porep_id")
         commitments = output.comm_d, output.comm_r, output.replica_id

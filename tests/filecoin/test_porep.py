@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from distprove.circuits.registry import witness_program
 from distprove.errors import FormatError, InputError, UnsatisfiedWitness, UsageError, VanillaMismatch
 from distprove.filecoin.c1 import parse_c1, read_c1
+from distprove.filecoin.kinds import read_given
+from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.porep import check_vanilla, circuit_inputs
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.encoding import unpack
@@ -127,6 +130,31 @@ def _changed(old: Any) -> Any:
 def test_what_does_not_belong_together_is_refused(path: tuple[str | int, ...], change: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
         refuse(with_change(c1_value(KIND), path, change), facts_of(KIND))
+
+
+def test_the_replica_id_follows_from_prover_and_sector(tmp_path: Path) -> None:
+    facts, text = facts_of(KIND), base64.b64encode(c1_text(KIND)).decode()
+    plain, named = tmp_path / "c1.json", tmp_path / "c1-lotus.json"
+    plain.write_bytes(c1_text(KIND))
+    named.write_text(json.dumps({"SectorNum": facts["sector"], "Phase1Out": text, "SectorSize": 2048}))
+
+    def stated(c1: Path, **options: Any) -> Any:
+        return read_given(FilecoinOptions(zkey=c1, c1=c1, **options)).statement
+
+    assert stated(named, prover_id="f01000") == stated(plain, prover_id=facts["prover_id"], sector=facts["sector"])
+    assert stated(named, prover_id="f01000").sealed.sector == facts["sector"]
+    assert stated(plain).sealed is None
+    assert "not derived" in stated(named).says()["replica id"]
+    for c1, options, told in (
+        (plain, {"prover_id": "f01000"}, "give `prover_id` and `sector`"),
+        (plain, {"sector": 5}, "give `prover_id` and `sector`"),
+        (named, {"sector": 5}, rf"of sector {facts['sector']}, not 5"),
+        (named, {"prover_id": "f01001"}, "replica_id is not the hash of this prover id"),
+        (plain, {"prover_id": "f01000", "sector": 5}, "replica_id is not the hash of this prover id"),
+        (plain, {"porep_id": "00" * 32}, "the column's index is|the path's index is"),
+    ):
+        with pytest.raises((UsageError, VanillaMismatch), match=told):
+            stated(c1, **options)
 
 
 def test_a_proof_type_that_is_not_the_files() -> None:
