@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 LARGE = pytest.mark.skipif(
-    os.environ.get("DISTPROVE_LONG") != "1", reason="makes a key of 2.7 million wires: DISTPROVE_LONG=1 has it run"
+    os.environ.get("DISTPROVE_LONG") != "1", reason="makes a key of two million wires: DISTPROVE_LONG=1 has it run"
 )
 
 
@@ -124,3 +124,14 @@ def test_a_seal_is_accepted(tmp_path: Path) -> None:
     names = ("prover_id", "ticket", "seed", "comm_r", "comm_d")
     changes = [{name: flipped(facts[name])} for name in names]
     judge_all(tmp_path, run, facts, [*changes, {"sector": facts["sector"] + 1}])
+
+
+@LARGE
+def test_an_update_is_accepted(tmp_path: Path) -> None:
+    sector = tmp_path / "sector"
+    asked(tmp_path, "seal", sector, "StackedDrg2KiBV1_1", "zero")
+    asked(tmp_path, "update", sector)
+    facts = json.loads((sector / "update-facts.json").read_text())
+    run = proved(tmp_path, "update", "filecoin/snap-deals-2KiB", update=sector / "update-raw.json")
+    names = ("comm_r_old", "comm_r_new", "comm_d_new")
+    judge_all(tmp_path, run, facts, [{name: flipped(facts[name])} for name in names])
