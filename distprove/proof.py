@@ -544,6 +544,15 @@ def decode_public(items: list[Any], what: str) -> tuple[int, ...]:
     return tuple(public)
 
 
+def salt_in(fields: Mapping[str, Any], what: str) -> bytes:
+    """The salt of a job's wrap, from its one proof or from the data of the wrap's partition. Raises FormatError where
+    there is none."""
+    salt = fields.get(SALT)
+    if not isinstance(salt, bytes) or len(salt) != SALT_BYTES:
+        raise FormatError(f"{what}: no salt of {SALT_BYTES} bytes, which a job with a wrap has")
+    return salt
+
+
 def check_fields(value: Any, fields: dict[str, type], what: str) -> None:
     """Raise FormatError unless `value` is a map with exactly these keys, holding these types."""
     if not isinstance(value, dict) or value.keys() != fields.keys():

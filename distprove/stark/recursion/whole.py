@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from distprove.errors import FormatError, InvalidProof
-from distprove.proof import SALT, SALT_BYTES, check_fields
+from distprove.proof import SALT, check_fields, salt_in
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack, unpack
 from distprove.stark.field import Ext, element
@@ -53,16 +53,7 @@ def check_whole(whole: dict[str, Any]) -> None:
     """Raise FormatError unless this has the fields of the one proof of a job, which may have a wrap."""
     check_fields(whole, WHOLE | ({SALT: bytes} if SALT in whole else {}), ROOT)
     if SALT in whole:
-        salt_in(whole)
-
-
-def salt_in(fields: dict[str, Any], what: str = ROOT) -> bytes:
-    """The salt of the job's wrap, from the one proof or from the wrap's partition. Raises FormatError where there is
-    none."""
-    salt = fields.get(SALT)
-    if not isinstance(salt, bytes) or len(salt) != SALT_BYTES:
-        raise FormatError(f"{what}: no salt of {SALT_BYTES} bytes, which a job with a wrap has")
-    return salt
+        salt_in(whole, ROOT)
 
 
 def heights_of_listed(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[str, LogHeights]:

@@ -20,9 +20,8 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import ZKey, read_zkey
-from distprove.proof import SALT, SALT_BYTES, check_fields
+from distprove.proof import SALT, SALT_BYTES, check_fields, salt_in
 from distprove.stark.recursion.plan import WRAP, Kind
-from distprove.stark.recursion.whole import salt_in
 from distprove.stark.wrap.files import Wrap
 from distprove.system import Partition, PartitionProof
 from kernels.maths.curves import BN254

@@ -15,6 +15,7 @@ from typing import Any
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.errors import InvalidProof
 from distprove.groth16.verifier import verify
+from distprove.proof import salt_in
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.recursion.node_proof import NodeKey
 from distprove.stark.recursion.plan import ROOT, WRAP
@@ -25,7 +26,6 @@ from distprove.stark.recursion.whole import (
     checked_key,
     commitments_of,
     kinds_of_listed,
-    salt_in,
     sum_in,
     tree_of_listed,
 )
@@ -50,7 +50,7 @@ def verify_wrap(
     # 1. What the root must state follows from the key and the list, after the checks that a circuit leaves out.
     checked = checked_key(key)
     check_whole(whole)
-    listed, salt = commitments_of(partitions), salt_in(whole)
+    listed, salt = commitments_of(partitions), salt_in(whole, ROOT)
     keys = tree_of_listed(checked, node_key, partitions, tree_wires)
     stated = root_statement(keys, sum_in(whole["sum"]), listed)
     # 2. The wrap states that, and holds.
