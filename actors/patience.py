@@ -120,6 +120,11 @@ SERVICE_ENDS = limit("SERVICE_ENDS", 30.0, "An end without `drain` waits for wor
 SERVICE_WRITER = limit("SERVICE_WRITER", 10.0, "A service waits for the writer before it, which ends in milliseconds")
 SERVICE_TIDY = limit("SERVICE_TIDY", 10.0, "Time between two looks for ended jobs that the service must forget")
 SERVICE_POLITE = limit("SERVICE_POLITE", 0.05, "A submission waits while another is read; then both are read at once")
+CUZK_SLICE = limit(
+    "CUZK_SLICE", 1.0, "A call of a curio node that awaits a proof looks so often whether it is still wanted"
+)
+CUZK_NEW = limit("CUZK_NEW", 60.0, "Vanilla proofs of a curio node stay so long where no job is known that needs them")
+CUZK_SWEEP = limit("CUZK_SWEEP", 30.0, "Time between two looks for vanilla proofs of curio nodes that no job needs")
 STORE_LINGER = limit("STORE_LINGER", 0.05, "A write to the store that nobody waits for gathers others for this long")
 STORE_SCRUB = limit("STORE_SCRUB", 2.0, "Time between two clearings of the write-ahead log, which keeps deleted inputs")
 TOKENS_LOOK = limit("TOKENS_LOOK", 1.0, "Time between two checks of the token file: a removed token is valid so long")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +11,8 @@ from typing import Annotated
 import typer
 
 from distprove.cli.console import err, escape, reports_errors
-from distprove.errors import DistproveError, UsageError
+from distprove.errors import UsageError
 
-SWEEP = 30.0
-"""Seconds between two looks for vanilla proofs that no job needs any more."""
 LOCK = "cuzk.lock"
 """The file in the spool that whoever serves from it locks."""
 
@@ -68,7 +65,5 @@ def cuzk(
         err().print(f"cuzk's interface at {escape(listen)}, keys of {escape(str(keys))}")
         over = threading.Event()
         with handling((signal.SIGINT, signal.SIGTERM), over.set):
-            while not over.wait(SWEEP):
-                with suppress(DistproveError, OSError):  # the service may be starting anew
-                    engine.sweep()
+            engine.sweep_until(over)
         server.stop()

@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Semaphore
 from typing import Any
 
+from actors import patience
 from cluster.service.client import Client
 from cluster.service.cuzk.messages import MESSAGES, number_of
 from cluster.service.cuzk.requests import KINDS, Asked, key_in, read_request
@@ -39,10 +40,6 @@ TRIES = 100
 """Jobs of one request id, at most."""
 WAITING = 192
 """Calls that may wait for proofs at a time: others must still be answered."""
-SLICE = 1.0
-"""Seconds after which a call that waits looks whether anybody still wants it."""
-NEW = 60.0
-"""Seconds for which a file belongs to a request that is being submitted, whatever the service says of its job."""
 _TITLE = "cuzk "
 """What the titles of the jobs begin with; their kinds follow."""
 _FILE = re.compile(r"(?P<id>.+)\.[0-9a-f]{24}\.json")
@@ -116,7 +113,7 @@ class Engine:
         Raises QueueFull where too many wait, ServiceGone where the engine stops or nobody wants the answer.
         """
         if not self._waits.acquire(blocking=False):
-            raise QueueFull(f"{WAITING} calls wait for proofs already; ask again later", SLICE)
+            raise QueueFull(f"{WAITING} calls wait for proofs already; ask again later", patience.CUZK_SLICE)
         try:
             with self._connect() as client:
                 return self._awaited(client, request, wanted)
@@ -128,7 +125,11 @@ class Engine:
         until = time.monotonic() + request.timeout_ms / 1000 if request.timeout_ms else None
         while True:
             try:
-                left = SLICE if until is None else min(SLICE, max(0.0, until - time.monotonic()))
+                left = (
+                    patience.CUZK_SLICE
+                    if until is None
+                    else min(patience.CUZK_SLICE, max(0.0, until - time.monotonic()))
+                )
                 view = self._own(client.wait(request.job_id, left))
             except NoSuchJob as error:
                 answer.error_message = str(error)
@@ -208,13 +209,19 @@ class Engine:
             if found is not None and found["id"] == id:
                 path.unlink(missing_ok=True)
 
+    def sweep_until(self, over: Event) -> None:
+        """Sweep now and then, until `over` is set."""
+        while not over.wait(patience.CUZK_SWEEP):
+            with suppress(DistproveError, OSError):  # the service may be starting anew
+                self.sweep()
+
     def sweep(self) -> None:
         """Remove the vanilla proofs of all jobs that are over or unknown. Raises ServiceGone where nobody knows."""
         with self._connect() as client:
             for path in sorted(self._spool.iterdir()):
                 found = _FILE.fullmatch(path.name)
                 try:
-                    old = found is not None and path.stat().st_mtime < time.time() - NEW
+                    old = found is not None and path.stat().st_mtime < time.time() - patience.CUZK_NEW
                 except FileNotFoundError:
                     continue
                 if found is None or not old:
