@@ -24,20 +24,19 @@ ELEMENT = 32
 MAX_FILE = 1 << 30
 """Bytes of a file of vanilla proofs: a non-interactive seal of 64 GiB has some 650 MB."""
 _MAX_DEPTH = 32
-_NO_NUMBER = re.compile(rb"true|false")
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 def json_value(data: bytes) -> Any:
     """The value of a JSON text, in which true and false do not occur: lists of bytes would take them. Raises
     FormatError."""
-    # Texts, which may be long and in base64, are looked past where that is needed.
-    if (b"true" in data or b"false" in data) and _NO_NUMBER.search(_TEXT.sub(b'""', data)):
-        raise FormatError("true or false, where there are only numbers")
     collects = gc.isenabled()
     gc.disable()  # it would look at a million lists again and again, half of the time that reading takes
     try:
-        return jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
+        value = jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
+        # Texts in base64 may hold these letters, so the values decide.
+        if (b"true" in data or b"false" in data) and _has_truth(value):
+            raise FormatError("true or false, where there are only numbers")
+        return value
     except json.JSONDecodeError as error:
         raise FormatError(f"not JSON, at byte {error.pos}") from None
     except ValueError:
@@ -45,6 +44,21 @@ def json_value(data: bytes) -> Any:
     finally:
         if collects:
             gc.enable()
+
+
+def _has_truth(value: Any) -> bool:
+    """Whether true or false occurs among the values of a decoded JSON text."""
+    left = [[value]]
+    while left:
+        each = left.pop()
+        kinds = set(map(type, each))
+        if bool in kinds:
+            return True
+        if list in kinds:
+            left += [inner for inner in each if type(inner) is list]
+        if dict in kinds:
+            left += [list(inner.values()) for inner in each if type(inner) is dict]
+    return False
 
 
 def base64_octets(text: Any) -> bytes:

@@ -76,6 +76,14 @@ def test_what_is_no_base64_is_named(written: dict[str, Any], tmp_path: Path) -> 
 def test_texts_may_hold_what_looks_like_a_truth() -> None:
     """As base64 of some megabytes does."""
     assert json_value(b'["xtruex", "false", "\\"true"]') == ["xtruex", "false", '"true']
-    for text in (b"[true]", b'["true", false]', b'["a\\\\", true]'):
+    for text in (b"[true]", b'["true", false]', b'["a\\\\", true]', b'{"a": {"b": [1, {"c": true}]}}', b"true"):
         with pytest.raises(FormatError, match="true or false"):
             json_value(text)
+
+
+@pytest.mark.parametrize("ended", [b"", b'"', b'\\"]'])
+def test_a_text_without_an_end_is_not_json(ended: bytes) -> None:
+    """Escaped quotes, each of which may begin a text, must not be looked at again and again."""
+    text = b'["true' + b'\\"' * 500_000 + ended
+    with pytest.raises(FormatError, match="not JSON, at byte"):
+        json_value(text)
