@@ -19,6 +19,9 @@ MAX_ROWS = 40
 MAX_NAMES = 5
 """Partitions named beside an error that they share."""
 
+MAX_ITEMS = 8
+"""Items listed of those that a statement names."""
+
 INSECURE_WRAP = "insecure wrap: the maker of its key can forge wraps"
 
 STATUS = {"proved": "[green]proved[/]", "resumed": "[green]kept[/]", "failed": "[red]failed[/]", "waiting": "[dim]-[/]"}
@@ -149,7 +152,7 @@ def proven_rows(proven: dict[str, Any], *, wrapped: bool = False) -> list[tuple[
         arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
         named = "" if proven.get("known", True) else ", as the key calls it: the program is not at hand"
         rows.append(("program", f"{proven['program']}({arguments}){named}"))
-    rows += [(name, str(value)) for name, value in proven.get("stated", {}).items()]
+    rows += [(name, _few(str(value))) for name, value in proven.get("stated", {}).items()]
     rows += [("says", f"{name} {value}") for name, value in proven.get("says", {}).items()]
     if "output" in proven:
         rows.append(("output", f"{proven['output']['bytes']:,} bytes, Keccak-256 {proven['output']['keccak256']}"))
@@ -163,6 +166,13 @@ def proven_rows(proven: dict[str, Any], *, wrapped: bool = False) -> list[tuple[
     )
     rows += [("layer", layer_line(layer)) for layer in security.get("layers", ())]
     return rows
+
+
+def _few(listed: str) -> str:
+    """The first of many items, which the report and `--json` have all."""
+    items = listed.split(", ")
+    more = len(items) - MAX_ITEMS
+    return listed if more <= 0 else f"{', '.join(items[:MAX_ITEMS])}, and {more} more (--json has all)"
 
 
 def layer_line(layer: dict[str, Any]) -> str:

@@ -95,14 +95,8 @@ class PostStatement:
         return cls(POST_PROOFS[record["proof_type"]], record["randomness"], listed)
 
     def says(self) -> dict[str, str]:
-        few = [f"{number}: {comm_r.hex()}" for number, comm_r in self.sectors[:FEW]]
-        more = [f"and {len(self.sectors) - FEW} more"] if len(self.sectors) > FEW else []
-        sectors = ", ".join([*few, *more])
+        sectors = ", ".join(f"{number}: {comm_r.hex()}" for number, comm_r in self.sectors)
         return {"proof type": self.proof.name, "randomness": self.randomness.hex(), "sectors": sectors}
-
-
-FEW = 8
-"""Sectors that are listed for people."""
 
 
 @dataclass(frozen=True, repr=False)

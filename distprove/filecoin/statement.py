@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from distprove.errors import FormatError
+from distprove.formats import canonical
 from distprove.proof import check_fields
 
 ELEMENT = 32
@@ -38,7 +39,13 @@ class Statement(Protocol):
         """The statement as plain data, from which `from_record` makes it again."""
 
     def says(self) -> dict[str, str]:
-        """The statement for people to read."""
+        """The whole statement for people to read, and for reports."""
+
+
+def digest_of(statement: Statement) -> bytes:
+    """The digest of a whole statement, 32 bytes: SHA-256 of ["distprove/filecoin/statement/1", [kind, record]] in
+    canonical MessagePack (docs/formats.md)."""
+    return canonical.digest("distprove/filecoin/statement/1", statement.kind, statement.record())
 
 
 def check_octets(record: Mapping[str, Any], names: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from distprove.errors import InvalidProof, VanillaMismatch
 from distprove.filecoin.kinds import statement_of
-from distprove.filecoin.statement import Statement
+from distprove.filecoin.statement import Statement, digest_of
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import Groth16Verifier
@@ -41,7 +41,11 @@ class Stated:
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         return {
-            "stated": {"circuit": self.statement.circuit, **self.statement.says()},
+            "stated": {
+                "circuit": self.statement.circuit,
+                **self.statement.says(),
+                "statement digest": digest_of(self.statement).hex(),
+            },
             "published": {SNARK: base64.b64encode(snark(proofs)).decode()},
         }
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 import distprove
+from distprove.cli.summary import proven_rows
 from distprove.errors import FormatError, InvalidProof, VanillaMismatch
+from distprove.filecoin.post import PostStatement
+from distprove.filecoin.sectors import POST_PROOFS
+from distprove.filecoin.verifier import Stated
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.zcash import proof_to_bytes
 from distprove.proof import Proof
@@ -124,6 +130,25 @@ def test_proofs_in_another_order_are_refused(posted: Posted) -> None:
     proof = posted.proof
     with pytest.raises(InvalidProof):
         verify_proof(replace(proof, partitions=proof.partitions[::-1]), posted.vk)
+
+
+def test_every_sector_is_stated_and_few_are_shown() -> None:
+    sectors = tuple((number, bytes([number]) * 31 + b"\0") for number in range(1, 13))
+    statement = PostStatement(POST_PROOFS["StackedDrgWindow2KiBV1_2"], bytes(32), sectors)
+    made = Stated()
+    made.statement = statement
+    proven = made.explain([])
+    assert proven["stated"]["sectors"] == ", ".join(f"{number}: {comm_r.hex()}" for number, comm_r in sectors)
+    shown = dict(proven_rows(proven))
+    assert f"8: {sectors[7][1].hex()}, and 4 more (--json has all)" in shown["sectors"]
+    assert sectors[8][1].hex() not in shown["sectors"]
+
+    listed = [{"comm_r": comm_r, "sector": number} for number, comm_r in sectors]
+    record = {"proof_type": "StackedDrgWindow2KiBV1_2", "randomness": bytes(32), "sectors": listed}
+    packed = msgpack.packb(["distprove/filecoin/statement/1", ["window-post", record]])
+    assert shown["statement digest"] == hashlib.sha256(packed).hexdigest()
+    made.statement = replace(statement, sectors=(*sectors[:-1], (12, bytes(32))))
+    assert made.explain([])["stated"]["statement digest"] != shown["statement digest"]
 
 
 def test_a_job_file_and_python_say_the_same(posted: Posted, tmp_path: Path) -> None:
