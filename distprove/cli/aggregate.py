@@ -161,7 +161,8 @@ def _aggregate_sectors(
         of = f"{len(sectors)} sectors, {count} proofs in {len(made)} bytes"
         out().print(f"[bold]{escape(str(destination))}[/]  {of}, in {format_seconds(seconds)}")
         for sector in sectors:
-            out().print(f"comm_r {sector.comm_r.hex()}  [dim]seed {sector.seed.hex()}[/]")
+            seed = f"  [dim]seed {sector.seed.hex()}[/]" if sector.has_seed else ""
+            out().print(f"comm_r {sector.comm_r.hex()}{seed}")
     if keys.insecure:
         warn(_INSECURE)
     if key.weakness is not None:

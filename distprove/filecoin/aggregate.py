@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.filecoin.porep import SealStatement
-from distprove.filecoin.sectors import Draw
 from distprove.filecoin.verifier import split_key
 from distprove.groth16.aggregate.aggregator import Aggregation
 from distprove.groth16.aggregate.proof import Aggregate
@@ -32,7 +31,7 @@ def included(sectors: Sequence[SealStatement]) -> bytes:
         raise UsageError(f"an aggregate is of sectors of one type, not of {len(kinds)}: {', '.join(sorted(kinds))}")
     hashed = hashlib.sha256()
     for sector in sectors:
-        hashed.update(b"" if sector.proof.draw is Draw.NON_INTERACTIVE else sector.seed)
+        hashed.update(sector.seed if sector.has_seed else b"")
         hashed.update(sector.comm_r)
     return hashed.digest()
 

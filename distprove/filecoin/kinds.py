@@ -11,7 +11,8 @@ from distprove.errors import FormatError, UsageError, VanillaMismatch
 from distprove.filecoin import porep, post, update
 from distprove.filecoin.c1 import read_c1
 from distprove.filecoin.options import COMMITMENTS, FilecoinOptions
-from distprove.filecoin.statement import Statement
+from distprove.filecoin.sectors import Draw
+from distprove.filecoin.statement import ELEMENT, Statement
 from distprove.filecoin.values import MAX_FILE, hex_octets, json_value, prover_id_of, within
 from distprove.formats.files import read_bounded
 
@@ -68,8 +69,10 @@ def _sealed(options: FilecoinOptions, path: Path) -> Given:
         own = options.porep_id
         porep_id = output.proof.porep_id if own is None else hex_octets(own, "porep_id")
         commitments = output.comm_d, output.comm_r, output.replica_id
+        # The file of a non-interactive type may have a seed, which nothing follows from: it is not stated.
+        seed = bytes(ELEMENT) if output.proof.draw is Draw.NON_INTERACTIVE else output.seed
         try:
-            statement = porep.SealStatement(output.proof, porep_id, *commitments, output.seed, sealed)
+            statement = porep.SealStatement(output.proof, porep_id, *commitments, seed, sealed)
             porep.check_vanilla(statement, output.partitions)
         except VanillaMismatch as error:
             if not output.assumed:

@@ -49,23 +49,32 @@ class SealStatement:
     comm_r: bytes
     replica_id: bytes
     seed: bytes
+    """Zero where challenges are drawn without one, as those of a non-interactive type are."""
     sealed: Sealed | None = None
     """Where it is given, the replica id has been derived from it."""
 
     kind = KIND
 
     def __post_init__(self) -> None:
-        """Raises VanillaMismatch for a replica id that is not the sector's, or commitments that are no elements."""
+        """Raises VanillaMismatch for a replica id that is not the sector's, commitments that are no elements, or a seed
+        that the type has no use for."""
         for name in ("comm_d", "comm_r", "replica_id"):
             value = int.from_bytes(getattr(self, name), "little")
             if value >= FIELD.modulus or (value == 0 and name != "replica_id"):
                 raise VanillaMismatch(f"{name} is {'zero' if not value else 'not below the prime of the field'}")
-        if self.proof.draw is not Draw.NON_INTERACTIVE and not any(self.seed):
+        if self.has_seed and not any(self.seed):
             raise VanillaMismatch("the seed is zero: no challenges were drawn yet")
+        if not self.has_seed and any(self.seed):
+            raise VanillaMismatch("the seed is not zero, and the challenges of this type are drawn without one")
         if self.sealed is not None and self.sealed.replica_id(self.comm_d, self.porep_id) != self.replica_id:
             raise VanillaMismatch(
                 "replica_id is not the hash of this prover id, sector number, ticket, comm_d and porep id"
             )
+
+    @property
+    def has_seed(self) -> bool:
+        """Whether the challenges are drawn from a seed."""
+        return self.proof.draw is not Draw.NON_INTERACTIVE
 
     @property
     def circuit(self) -> str:
@@ -124,8 +133,9 @@ class SealStatement:
             "comm_d": self.comm_d.hex(),
             "comm_r": self.comm_r.hex(),
             "replica id": self.replica_id.hex(),
-            "seed": self.seed.hex(),
         }
+        if self.has_seed:
+            made["seed"] = self.seed.hex()
         if self.porep_id != self.proof.porep_id:
             made["porep id"] = self.porep_id.hex()
         if self.sealed is None:

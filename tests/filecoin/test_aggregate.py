@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from distprove.errors import DistproveError, FormatError, InvalidProof, UsageError
-from distprove.filecoin.aggregate import aggregate_sectors, included, verify_sectors
+from distprove.filecoin.aggregate import aggregate_sectors, included, sectors_of, verify_sectors
 from distprove.filecoin.porep import Sealed, SealStatement
 from distprove.filecoin.sectors import SEAL_PROOFS
 from distprove.groth16.aggregate.aggregator import run_on
@@ -145,8 +146,25 @@ def test_the_command_writes_what_filecoin_takes(made: Made, tmp_path: Path) -> N
     assert not out.exists()
 
 
+def silent(sector: SealStatement) -> SealStatement:
+    """The sector sealed by the non-interactive type."""
+    proof = SEAL_PROOFS["StackedDrg2KiBV1_2_Feat_NonInteractivePoRep"]
+    return replace(sector, proof=proof, seed=bytes(32), sealed=None)
+
+
 def test_a_non_interactive_sector_includes_no_seed(made: Made) -> None:
     first = made.sectors[0]
-    silent = replace(first, proof=SEAL_PROOFS["StackedDrg2KiBV1_2_Feat_NonInteractivePoRep"], sealed=None)
-    assert included([silent]) == included([replace(silent, seed=bytes(32))])
-    assert included([silent]) != included([first]) != included([replace(first, seed=bytes([1]) * 32)])
+    assert included([silent(first)]) == hashlib.sha256(first.comm_r).digest()
+    assert included([silent(first)]) != included([first]) != included([replace(first, seed=bytes([1]) * 32)])
+
+
+def test_a_non_interactive_sector_is_not_given_twice(made: Made) -> None:
+    """Under another seed it would look like another sector."""
+    proof = as_job(made, 0)
+    carried = {**proof.verification_key, "statement": silent(made.sectors[0]).record()}
+    again = replace(proof, verification_key=carried)
+    with pytest.raises(UsageError, match="a sector is given twice"):
+        sectors_of([again, again])
+    seeded = {**carried, "statement": {**carried["statement"], "seed": bytes([1]) * 32}}
+    with pytest.raises(InvalidProof, match="drawn without one"):
+        sectors_of([again, replace(proof, verification_key=seeded)])

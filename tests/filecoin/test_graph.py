@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from distprove.errors import VanillaMismatch
 from distprove.filecoin.chacha import keystream
 from distprove.filecoin.graph import StackedGraph
 from distprove.filecoin.porep import Sealed, SealStatement
-from distprove.filecoin.sectors import SEAL_PROOFS
+from distprove.filecoin.sectors import SEAL_PROOFS, Draw
 from tests.filecoin.sectors import VECTORS
 
 JUDGED: dict[str, Any] = json.loads((VECTORS / "seals.json").read_text())
@@ -43,9 +44,15 @@ def test_public_inputs_are_those_of_get_seal_inputs(judged: dict[str, Any]) -> N
     octets = {name: bytes.fromhex(facts[name]) for name in ("prover_id", "ticket", "seed", "comm_r", "comm_d")}
     sealed = Sealed(octets.pop("prover_id"), facts["sector"], octets.pop("ticket"))
     replica_id = sealed.replica_id(octets["comm_d"], proof.porep_id)
+    if proof.draw is Draw.NON_INTERACTIVE:
+        octets["seed"] = bytes(32)  # the judge was given one, and makes nothing of it
     statement = SealStatement(proof, proof.porep_id, replica_id=replica_id, sealed=sealed, **octets)
     assert statement.partitions == judged["partitions"]
     for partition, digest in judged["sha256"].items():
         public = statement.public_inputs(int(partition))
         assert hashlib.sha256(b"".join(x.to_bytes(32, "little") for x in public)).hexdigest() == digest
     assert SealStatement.from_record(statement.record()) == statement
+    assert ("seed" in statement.says()) is (proof.draw is not Draw.NON_INTERACTIVE)
+    if proof.draw is Draw.NON_INTERACTIVE:
+        with pytest.raises(VanillaMismatch, match="drawn without one"):
+            SealStatement.from_record({**statement.record(), "seed": bytes([*bytes(31), 1])})
