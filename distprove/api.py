@@ -174,6 +174,7 @@ def verify(
     threads: int = 1,
     tree_wires: int | None = None,
     wrap_vk: str | Path | None = None,
+    circuit: str | None = None,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
@@ -203,6 +204,11 @@ def verify(
     wrap beside the file is verified in place of the one proof. `wrap` of the result has that key's digest and the
     wrap's public value, and the bits are then those of the proofs inside the wrap.
 
+    The statement of a proof of Filecoin's names a type and size of sectors, and so a circuit. A key does not show which
+    circuit it is of, and those of several sizes take the same public values. `circuit` names the one that `vk` is of,
+    such as "filecoin/winning-post-32GiB": a statement of another one raises InvalidProof. Without it `unbound` of the
+    result says that type and size are the prover's word.
+
     With more than one of `threads` the partitions of a STARK are verified in so many forks of this process, where it
     has no other threads and that takes less time.
 
@@ -231,6 +237,7 @@ def verify(
         threads=threads,
         tree_wires=tree_wires,
         wrap=wrap,
+        circuit=circuit,
     )
 
 

@@ -160,6 +160,15 @@ class TakesWrap(Protocol):
 
 
 @runtime_checkable
+class StatesCircuit(Protocol):
+    """Optional interface of a verifier of proofs whose statement, which the prover wrote, names the circuit that the
+    key is for. The key itself does not show its circuit: several have the same number of public values."""
+
+    def stated_circuit(self) -> str:
+        """The name of that circuit."""
+
+
+@runtime_checkable
 class BindsWhole(Protocol):
     """Optional interface of a proof system that ends a job in one proof of all partitions."""
 

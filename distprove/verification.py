@@ -11,7 +11,16 @@ from typing import Any
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
-from distprove.proof import BoundsWork, Proof, TakenWrap, TakesOutput, TakesWrap, VerifiesWhole
+from distprove.proof import (
+    BoundsWork,
+    Proof,
+    StatesCircuit,
+    TakenWrap,
+    TakesOutput,
+    TakesWrap,
+    Verifier,
+    VerifiesWhole,
+)
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Compares, Explains, KnowsWeakness
 
@@ -36,6 +45,12 @@ class Verified:
     """What the proof states and with how much security, for systems that can tell (`distprove.system.Explains`)."""
     weakness: str | None = None
     """Why anybody can forge proofs under the key, in words, if the key shows that."""
+    circuit: str | None = None
+    """The circuit that the caller named, of which the key is, and that the statement names too; None if the caller
+    named none."""
+    unbound: str | None = None
+    """What of the statement is the prover's word alone because the caller did not name the key's circuit, in words;
+    None where nothing is."""
     wrap: TakenWrap | None = None
     """The wrap that was verified in place of the one proof. The bits of `proven` are then those of the proofs inside
     the wrap. They say nothing of the wrap's own soundness, nor of how its key was made."""
@@ -64,13 +79,15 @@ def verify_proof(
     threads: int = 1,
     tree_wires: int | None = None,
     wrap: tuple[Path, Path] | None = None,
+    circuit: str | None = None,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors. `output` takes
     the place of the proof's own.
 
     A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused. `tree_wires`
     bounds the circuits that are made for a job that ends in one proof. `wrap` is where the job's wrap lies, which is
-    verified in place of the one proof, and its verification key.
+    verified in place of the one proof, and its verification key. `circuit` is the circuit that the key is of, where the
+    statement names one.
     """
     if (vk is not None) + trust_own_key + (program is not None) > 1:
         raise UsageError("a verification key, a program and the trust in the proof's own key exclude each other")
@@ -98,6 +115,8 @@ def verify_proof(
         if proof.whole is None or not isinstance(verifier, TakesWrap):
             raise UsageError("the key of a wrap is given, and this is no job that ends in one proof")
         verifier = verifier.with_wrap(*wrap)
+    if circuit is not None:
+        _require_circuit(verifier, circuit, proof.system)
     proof.verify(verifier, expected_job, threads)
     proven: dict[str, Any] = {}
     if proof.whole is not None and isinstance(verifier, VerifiesWhole):
@@ -128,5 +147,24 @@ def verify_proof(
         seconds=time.perf_counter() - begin,
         proven=proven,
         weakness=verifier.weakness() if isinstance(verifier, KnowsWeakness) else None,
+        circuit=circuit,
+        unbound=_unbound(verifier) if circuit is None else None,
         wrap=verifier.wrap_taken() if isinstance(verifier, TakesWrap) else None,
+    )
+
+
+def _require_circuit(verifier: Verifier, circuit: str, system: str) -> None:
+    """Raise InvalidProof unless the statement is of this circuit, UsageError where it names none."""
+    if not isinstance(verifier, StatesCircuit):
+        raise UsageError(f"a circuit is named, and a proof of {system} has no statement that names one")
+    if (stated := verifier.stated_circuit()) != circuit:
+        raise InvalidProof(f"the statement is of circuit {stated}, and the key is of {circuit}, as you say")
+
+
+def _unbound(verifier: Verifier) -> str | None:
+    if not isinstance(verifier, StatesCircuit):
+        return None
+    return (
+        f"nothing says that this key is of circuit {verifier.stated_circuit()}: the type and size in the statement are "
+        "the prover's word; --circuit (circuit=) names the circuit that the key is of"
     )

@@ -30,6 +30,8 @@ def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
         "key_given": verified.key_given,
         "own_program": verified.own_program or None,
         "proven": verified.proven,
+        "circuit": verified.circuit,
+        "unbound": verified.unbound,
         "weakness": verified.weakness,
         "wrap": None if verified.wrap is None else _wrap(verified.wrap),
         "seconds": verified.seconds,
@@ -64,6 +66,8 @@ def rows(loaded: Proof, verified: Verified, vk: str) -> Iterator[tuple[str, str]
     known = made if entry_of(loaded.system).remakes_key else "came with the proof"
     origin = f"given: {escape(vk)}" if verified.key_given else known
     yield "key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]"
+    if verified.circuit is not None:
+        yield "circuit", f"{escape(verified.circuit)}\n[dim]given: of the key, and of the statement[/]"
     stated = "as expected" if verified.job_expected else "what the file states; --job says which one you expect"
     yield "job", f"{loaded.job_digest.hex()}\n[dim]{stated}[/]"
 

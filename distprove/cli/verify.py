@@ -92,6 +92,12 @@ def verify(
             help="Verify the wrap beside the proof, under this key that you trust, in place of the one proof.",
         ),
     ] = None,
+    circuit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The circuit that the key is of, where the statement names one; another is refused."
+        ),
+    ] = None,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -120,6 +126,8 @@ def verify(
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
     if wrap_vk is not None and (is_of_several(proof) or is_aggregate(proof)):
         raise UsageError("--wrap-vk is for one job that ends in one proof")
+    if circuit is not None and (is_of_several(proof) or is_aggregate(proof)):
+        raise UsageError("--circuit is for the proof of one job, whose statement names a circuit")
     if is_of_several(proof):
         from distprove.cli.several_jobs import verify_several
 
@@ -173,6 +181,7 @@ def verify(
         threads=most,
         tree_wires=tree_wires,
         wrap=None if wrap_vk is None else (proof, wrap_vk),
+        circuit=circuit,
     )
     if as_json:
         print_json({"status": "verified", **told.record(loaded, verified)})
@@ -189,6 +198,8 @@ def verify(
         warn(verified.weakness)
     elif wrap_vk is not None and _is_told_insecure(proof):
         warn(f"the report beside the proof says: {INSECURE_WRAP}")
+    if verified.unbound is not None:
+        warn(verified.unbound)
     if not verified.key_given and not entry_of(loaded.system).remakes_key:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
 

@@ -39,8 +39,11 @@ def included(sectors: Sequence[SealStatement]) -> bytes:
 def sectors_of(
     proofs: Sequence[Proof],
 ) -> tuple[VerificationKey, list[SealStatement], list[list[Groth16Proof]]]:
-    """The key, the statements and the partitions' proofs of jobs that sealed sectors, in order. Raises UsageError for
-    jobs of something else, under several keys, or of one sector twice; FormatError, InvalidProof."""
+    """The key, the statements and the partitions' proofs of jobs that sealed sectors, in order. All three are as the
+    proof files have them: nothing says whose key it is, nor that it is of the circuit of the statements.
+
+    Raises UsageError for jobs of something else, under several keys, or of one sector twice; FormatError, InvalidProof.
+    """
     carried = [split_key(proof.verification_key) for proof in proofs]
     sectors = [statement for _, statement in carried if isinstance(statement, SealStatement)]
     if not carried or len(sectors) != len(carried):
@@ -89,7 +92,12 @@ def verify_sectors(
     threads: int = 1,
 ) -> None:
     """Raise InvalidProof or FormatError unless the aggregate shows that each of the sectors was sealed, in this order.
-    Their public inputs are derived. Raises UsageError for sectors of several types."""
+    Their public inputs are derived. Raises UsageError for sectors of several types.
+
+    The caller answers for the statements, and for the key: it is one that the caller trusts, of the circuit of the
+    sectors' type (`SealStatement.circuit`). A key does not show its circuit. Circuits of several sizes have the same
+    number of public inputs, so with types that a prover chose the sectors' size is the prover's word.
+    """
     bound = included(sectors)
     public = [sector.public_inputs(k) for sector in sectors for k in range(sector.partitions)]
     if public and len(public[0]) != key.n_public:

@@ -56,11 +56,18 @@ def snark(proofs: Sequence[PartitionProof]) -> bytes:
 
 
 class FilecoinVerifier(Stated, Groth16Verifier):
-    """Verifies a job's proofs. Implements `distprove.proof.Verifier`."""
+    """Verifies a job's proofs. Implements `distprove.proof.Verifier` and `StatesCircuit`.
+
+    Circuits of several sizes have the same number of public inputs. So a proof under the key of one holds with the
+    statement of another, if the key is not known to be of the circuit that the statement names.
+    """
 
     def __init__(self, key: VerificationKey, statement: Statement) -> None:
         super().__init__(key)
         self.statement = statement
+
+    def stated_circuit(self) -> str:
+        return self.statement.circuit
 
 
 def split_key(carried: dict[str, Any]) -> tuple[VerificationKey, Statement]:

@@ -77,7 +77,19 @@ def test_the_proof_is_verified_and_exported(posted: Posted) -> None:
     checked = run("verify", posted.folder / "run", "--vk", posted.vk)
     assert checked.exit_code == 0, checked.output
     assert "StackedDrgWindow2KiBV1_2" in checked.output
+    assert "nothing says that this key is of circuit filecoin/window-post-2KiB" in " ".join(checked.output.split())
     assert "came with the proof" in run("verify", posted.folder / "run", "--trust-own-key").output
+    named = ("verify", posted.folder / "run", "--vk", posted.vk, "--circuit")
+    told = run(*named, "filecoin/window-post-2KiB")
+    assert told.exit_code == 0
+    assert "nothing says" not in told.output
+    refused = run(*named, "filecoin/window-post-8MiB", "--json")
+    assert (refused.exit_code, json.loads(refused.stdout)["error"]["type"]) == (1, "InvalidProof")
+    facts = [json.loads(run(*flags, "--json").stdout) for flags in (named[:-1], (*named, "filecoin/window-post-2KiB"))]
+    assert [(each["circuit"], each["unbound"] is None) for each in facts] == [
+        (None, False),
+        ("filecoin/window-post-2KiB", True),
+    ]
     exported = run("export", posted.folder / "run", "--out", posted.folder / "E")
     assert exported.exit_code == 0, exported.output
     assert (posted.folder / "E" / "proof.bin").read_bytes() == (posted.folder / "run" / "proof.bin").read_bytes()
