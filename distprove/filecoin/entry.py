@@ -28,10 +28,12 @@ def verifier(carried: dict[str, Any], vk: Path | None) -> Verifier:
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
-    """As Groth16 exports, and proof.bin of all partitions."""
-    from distprove.filecoin.verifier import SNARK, snark
+    """As Groth16 exports, and proof.bin of all partitions. Nothing is verified, but proof.bin is written only where
+    there is a proof for each partition, of the public inputs that follow from the statement. Raises InvalidProof."""
+    from distprove.filecoin.verifier import SNARK, FilecoinVerifier, snark, split_key
     from distprove.groth16.export import export
 
+    FilecoinVerifier(*split_key(proof.verification_key)).verify_job(proof.partitions)
     groth16 = replace(proof, verification_key=proof.verification_key["key"])
     return export(groth16, folder, {SNARK: snark(proof.partitions)})
 

@@ -95,6 +95,18 @@ def test_the_proof_is_verified_and_exported(posted: Posted) -> None:
     assert (posted.folder / "E" / "proof.bin").read_bytes() == (posted.folder / "run" / "proof.bin").read_bytes()
 
 
+def test_some_partitions_are_not_exported_as_if_they_were_all(posted: Posted, tmp_path: Path) -> None:
+    told = why_refused(run("export", posted.folder / "run", "--out", tmp_path / "E", "--partial"))
+    assert "partitions of filecoin hold only together" in told
+    whole = posted.proof
+    first = Proof.bind(whole.system, whole.key_digest, whole.verification_key, whole.partitions[:1])
+    (tmp_path / "first.msgpack").write_bytes(first.to_bytes())
+    refused = run("export", tmp_path / "first.msgpack", "--out", tmp_path / "E")
+    assert refused.exit_code == 1
+    assert "1 partitions, and the statement has 2" in refused.output
+    assert not (tmp_path / "E").exists()
+
+
 def _other_randomness(record: dict[str, Any]) -> None:
     record["randomness"] = bytes([record["randomness"][0] ^ 1]) + record["randomness"][1:]
 
