@@ -1,7 +1,9 @@
 """What a job of Filecoin's states: public facts from which the public inputs of each partition are derived.
 
-A statement travels with the proof. Whoever verifies derives the public inputs from it again, so that no public value of
-the prover's own is believed.
+A statement travels with the proof. Whoever verifies derives the public inputs from it again, so that no public input of
+the prover's own is believed. The replica id of a sealed sector is an exception where its prover id and number are not
+stated. What the statement says is for the verifier to compare, the type of the proof included: a key does not show its
+circuit.
 """
 
 from __future__ import annotations
