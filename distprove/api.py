@@ -207,7 +207,8 @@ def verify(
     The statement of a proof of Filecoin's names a type and size of sectors, and so a circuit. A key does not show which
     circuit it is of, and those of several sizes take the same public values. `circuit` names the one that `vk` is of,
     such as "filecoin/winning-post-32GiB": a statement of another one raises InvalidProof. Without it `unbound` of the
-    result says that type and size are the prover's word.
+    result warns that the size is the prover's word. The rest of the statement, the type included, is in `proven` of the
+    result for the caller to compare.
 
     With more than one of `threads` the partitions of a STARK are verified in so many forks of this process, where it
     has no other threads and that takes less time.

@@ -49,8 +49,8 @@ class Verified:
     """The circuit that the caller named, of which the key is, and that the statement names too; None if the caller
     named none."""
     unbound: str | None = None
-    """What of the statement is the prover's word alone because the caller did not name the key's circuit, in words;
-    None where nothing is."""
+    """A warning where the statement names the key's circuit and the caller did not: its size is the prover's word then.
+    None for other proofs."""
     wrap: TakenWrap | None = None
     """The wrap that was verified in place of the one proof. The bits of `proven` are then those of the proofs inside
     the wrap. They say nothing of the wrap's own soundness, nor of how its key was made."""
@@ -165,6 +165,6 @@ def _unbound(verifier: Verifier) -> str | None:
     if not isinstance(verifier, StatesCircuit):
         return None
     return (
-        f"nothing says that this key is of circuit {verifier.stated_circuit()}: the type and size in the statement are "
-        "the prover's word; --circuit (circuit=) names the circuit that the key is of"
+        f"nothing says that this key is of circuit {verifier.stated_circuit()}: the statement's size is the prover's "
+        "word; --circuit (circuit=) names the circuit that the key is of"
     )
