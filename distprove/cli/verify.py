@@ -196,23 +196,28 @@ def verify(
             told.print_public(loaded, verified)
     if verified.weakness is not None:
         warn(verified.weakness)
-    elif wrap_vk is not None and _is_told_insecure(proof):
-        warn(f"the report beside the proof says: {INSECURE_WRAP}")
+    elif wrap_vk is not None and (told_insecure := _is_told_insecure(proof)) is not False:
+        says = (
+            f"says: {INSECURE_WRAP}"
+            if told_insecure
+            else "is missing, which would say whether the wrap's key is insecure"
+        )
+        warn(f"the report beside the proof {says}")
     if verified.unbound is not None:
         warn(verified.unbound)
     if not verified.key_given and not entry_of(loaded.system).remakes_key:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
 
 
-def _is_told_insecure(proof: Path) -> bool:
-    """Whether the report beside a proof says that its wrap's key is a development key, or a weak one. A verification
-    key itself does not show the first."""
+def _is_told_insecure(proof: Path) -> bool | None:
+    """Whether the report beside a proof says that its wrap's key is a development key, or a weak one; None where there
+    is no report. A verification key itself does not show the first."""
     from cluster.record.story import read_report
 
     try:
         return bool(read_report(proof if proof.is_dir() else proof.parent)["facts"].get("insecure_wrap"))
     except (InputError, UsageError):  # no report that can be read
-        return False
+        return None
 
 
 def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnProgram | None:

@@ -116,6 +116,23 @@ def test_tables_that_are_no_tape_are_refused() -> None:
             replace(tape, arrays=arrays)
 
 
+@pytest.mark.parametrize(("inputs", "own"), [(0, 0), (2**32 - 241, 240), (2**21, 240), (2**21, 1)])
+def test_templates_of_no_wires_or_too_many_are_refused(inputs: int, own: int) -> None:
+    """One without own wires once ended the process by a division, and one of many inputs by a write outside."""
+    arrays = {
+        "operations": np.array([[Kind.PLACE, 1, 1, 0, 0, 0, 0, 0]], dtype="<u4"),
+        "rows": np.zeros(1, "<u4"),
+        "columns": np.zeros(0, "<u4"),
+        "strides": np.zeros(0, "<i4"),
+        "index": np.zeros(0, "<u4"),
+        "runs": np.zeros(2, "<i8"),
+        "values": np.array([[1, 0, 0, 0]], dtype="<u8"),
+    }
+    template = (np.zeros(3 * own + 1, "<u4"), np.zeros(0, "<u4"), np.zeros(0, "<u4"), arrays["values"])
+    with pytest.raises(ValueError, match="no own wires, or too many inputs"):
+        Tape(4, (), (), (), arrays, ((inputs, template),))
+
+
 @pytest.mark.parametrize("lanes", [2, 65])
 @pytest.mark.parametrize("stride", [200, -2, 2**58, 2**62, -(2**62), 2**63 - 1, -(2**63)])
 def test_runs_that_wrap_are_refused(lanes: int, stride: int) -> None:

@@ -46,6 +46,8 @@ KEYS_BOUND = files.Bound(bytes=1 << 36, files=2)
 """Of the folder of development keys. One takes gigabytes."""
 KEY_PATIENCE = 3600.0
 """Seconds that one who needs a development key waits for another who makes one, and that a job waits for one."""
+MOST_INPUTS = 1 << 20
+"""Most inputs of a template, as in kernels/cpu/src/wrap_witness.cpp."""
 MOST_TAPES = 2
 """Tapes that a process keeps in memory, some 0.2 GB each."""
 _SUFFIX, _KEY_SUFFIX = ".tape", ".zkey"
@@ -225,6 +227,8 @@ def decode_tape(data: bytes) -> Tape:
 
 def _template(record: Any) -> tuple[int, tuple[Any, ...]]:
     inputs, *arrays = record
+    if type(inputs) is not int or not 0 <= inputs <= MOST_INPUTS:
+        raise ValueError("a template's inputs are no number, or too many")
     found = {n: np.frombuffer(own, dtype=TEMPLATE[n]) for n, own in zip(TEMPLATE, arrays, strict=True)}
     return inputs, (*list(found.values())[:-1], _elements(found["values"]))
 

@@ -51,11 +51,16 @@ def is_wrap(proof: PartitionProof) -> bool:
 
 
 def wrap_in(proof: PartitionProof) -> Wrap:
-    """The wrap that the partition's proof has, not yet verified. Raises FormatError, InvalidKey, InvalidProof."""
+    """The wrap that the partition's proof has, not yet verified. Raises FormatError, InvalidKey, also for a key under
+    which anybody can forge proofs, InvalidProof."""
     check_fields(proof.data, _DATA, proof.name)
     salt_of(proof)
-    key = VerificationKey.from_dict(proof.data["wrap_key"])
-    return Wrap(key, Groth16Proof.from_dict(proof.data["wrap_proof"]), proof.public)
+    key, made = VerificationKey.from_dict(proof.data["wrap_key"]), Groth16Proof.from_dict(proof.data["wrap_proof"])
+    if key.curve is not BN254 or made.curve is not BN254 or key.n_public != 1:
+        raise InvalidKey(f"{proof.name}: a wrap's key is over BN254 and has one public value")
+    if key.weakness is not None:
+        raise InvalidKey(f"{proof.name}: {key.weakness}")
+    return Wrap(key, made, proof.public)
 
 
 def salt_of(proof: PartitionProof) -> bytes:

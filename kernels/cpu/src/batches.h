@@ -4,6 +4,7 @@
 // take too long: they spin, and then yield.
 #pragma once
 #include <atomic>
+#include <exception>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,22 +31,29 @@ class Batches {
   size_t items() const { return items_; }
   size_t batches() const { return batch_ends_.size() - 1; }
 
-  // body(first, last, worker) for the items of every piece. The body throws nothing.
+  // body(first, last, worker) for the items of every piece. Rethrows what a body throws first, when all others have ended.
   template <class Body>
   void run(Pool& pool, const Body& body) const {
     const std::unique_ptr<Progress[]> progress(new Progress[batches()]);
+    std::exception_ptr thrown;
+    std::atomic<bool> failed{false};
     pool.run((size_t)pool.threads(), [&](size_t, int worker) {
       for (size_t batch = 0; batch < batches(); ++batch) {
         Progress& own = progress[batch];
         const size_t begin = batch_ends_[batch], count = batch_ends_[batch + 1] - begin;
         for (size_t piece; (piece = own.claimed.fetch_add(1, std::memory_order_relaxed)) < count;) {
-          body(piece_ends_[begin + piece], piece_ends_[begin + piece + 1], worker);
+          try {
+            body(piece_ends_[begin + piece], piece_ends_[begin + piece + 1], worker);
+          } catch (...) {  // whoever waits for this piece must not wait for ever
+            if (!failed.exchange(true)) thrown = std::current_exception();
+          }
           own.done.fetch_add(1, std::memory_order_release);
         }
         for (int spins = 0; own.done.load(std::memory_order_acquire) < count; ++spins)
           if (spins > SPINS) std::this_thread::yield();
       }
     });
+    if (thrown) std::rethrow_exception(thrown);
   }
 
  private:

@@ -121,6 +121,7 @@ std::vector<T> copied(const InBytes& array, const char* what) {
 
 struct Template {
   static constexpr u32 NONE = ~0u;
+  static constexpr u32 MOST_INPUTS = 1 << 20;  // a gadget has a few; what looks for permutations has an element for each
 
   u32 inputs, own;
   u32 permutation = NONE;  // the first own wire of a permutation that is among them
@@ -138,6 +139,7 @@ struct Template {
         columns.size() != value_index.size())
       throw std::invalid_argument("a template: not three rows a wire");
     own = (u32)(row_ptr.size() / 3);
+    if (own == 0 || inputs > MOST_INPUTS) throw std::invalid_argument("a template: no own wires, or too many inputs");
     for (size_t row = 0; row + 1 < row_ptr.size(); ++row) {
       if (row_ptr[row] > row_ptr[row + 1] || row_ptr[row + 1] > columns.size())
         throw std::invalid_argument("a template: rows not ascending");

@@ -25,7 +25,7 @@ from distprove.groth16.snarkjs import format_proof, format_public, write_verific
 from distprove.groth16.solidity import calldata, contract
 from distprove.groth16.zkey import read_zkey
 from distprove.job import Job
-from distprove.proof import PROOF_FILE, Proof
+from distprove.proof import PROOF_FILE, SALT_BYTES, Proof
 from distprove.proof import SALT as SALT_FIELD
 from distprove.stark.export import WRAP_FOLDER, export
 from distprove.stark.job_verifier import StarkVerifier
@@ -45,14 +45,14 @@ from distprove.stark.recursion.whole import commitments_of, kinds_of_listed, sum
 from distprove.stark.wrap import files, partition
 from distprove.stark.wrap.files import Wrap
 from distprove.stark.wrap.kept import circuit_name, kept_tape, wrap_circuit
-from distprove.stark.wrap.partition import key_facts, read_wrap_key
+from distprove.stark.wrap.partition import GROTH16, key_facts, proven, read_wrap_key, wrap_in
 from distprove.stark.wrap.prover import wrap
 from distprove.steps import Steps
-from distprove.system import PartitionProof
+from distprove.system import Partition, PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.tree_digests import leaf_digests
 from kernels.interface.tree_hash import TreeHash
-from kernels.maths.curves import BN254
+from kernels.maths.curves import BLS12_381, BN254
 from tests.conftest import Snarkjs
 from tests.interop.test_solidity import WORD, call, with_words, word
 from tests.support import plain_poseidon2_bn254 as plain
@@ -511,3 +511,23 @@ def test_settings_go_together() -> None:
     ):
         with pytest.raises((UsageError, InputError)):
             Job.from_options("stark", **given, **wrong)
+
+
+def test_a_partition_has_a_key_that_can_be_a_wraps(secret: Trapdoor) -> None:
+    """A worker's or a stored one's, which a job with a development key has no name of."""
+    planned = Partition(0, GROTH16, bytes(32), {})
+
+    def stored(key: VerificationKey, made: Groth16Proof) -> PartitionProof:
+        return proven(planned, Wrap(key, made, (1,)), bytes(SALT_BYTES))
+
+    own = secret.prove([1], seed=1)
+    assert wrap_in(stored(secret.key, own)).public == (1,)
+    other, two = trapdoor(BLS12_381, 1), trapdoor(BN254, 2)
+    for key, made in (
+        (other.key, other.prove([1], seed=1)),
+        (secret.key, other.prove([1], seed=1)),
+        (two.key, own),
+        (replace(secret.key, delta2=secret.key.gamma2), own),
+    ):
+        with pytest.raises(InvalidKey):
+            wrap_in(stored(key, made))
