@@ -68,6 +68,7 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert told["wrap"] == {"key_digest": secret.key.digest().hex(), "public": str(public)}
     assert facts(plain) == {**told, "wrap": None}
     # It says that it was a wrap, under which key, and of what the bits are proven.
+    monkeypatch.setenv("COLUMNS", "200")  # a number of 77 digits would be cut into lines
     words = " ".join(command("verify", run, *FEW, "--wrap-vk", run / files.KEY).output.split())
     assert f"Groth16 over BN254 under key {secret.key.digest().hex()}" in words
     assert "bits, proven of the proofs inside the wrap (" in words

@@ -207,8 +207,8 @@ def test_a_key_that_is_good_only_while_it_is_checked_is_not_remembered(
     again when it has passed: what is remembered is the good key, which is what was checked."""
     at, find = spoil(path), cache.find
 
-    def then_change(*arguments: Any) -> Any:
-        found = find(*arguments)
+    def then_change(*arguments: Any, **named: Any) -> Any:
+        found = find(*arguments, **named)
         flip(path, at)
         return found
 
