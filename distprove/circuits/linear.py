@@ -108,7 +108,7 @@ class Linear:
         return Linear.total(self.field, len(chosen), terms)
 
     def pieces(self, lanes: int) -> list[Linear]:
-        """Successive pieces of so many lanes, which divide those that there are."""
+        """Cut the combination into pieces of `lanes` lanes each, in order. `lanes` divides the number of lanes."""
         if len(self.terms) != 1:
             return [self[start : start + lanes] for start in range(0, self.lanes, lanes)]
         (((first, stride), c),) = self.terms.items()

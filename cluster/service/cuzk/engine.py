@@ -8,8 +8,8 @@ A job has the request's id. One that failed, or that was of another request, lea
 id gets another with a number. Nothing is kept in memory that an answer depends on: the job says of which kind it is,
 and what its proof must state.
 
-The vanilla proofs of each job lie in a file of its own, named after it, in the spool. It is removed once the job is
-over, by whoever hears of that or by `sweep`, which is to be called now and then.
+The vanilla proofs of each job lie in a file of its own, named after it, in the spool. AwaitProof and CancelProof remove
+the file of a job that is over. `sweep_until` removes the files of all other such jobs.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Engine:
                 path.unlink(missing_ok=True)
                 continue
             except DistproveError as error:
-                # Where nobody answered, the job may be there: `sweep` finds out.
+                # If the service did not answer, it may have the job. `sweep` asks it later.
                 if not isinstance(error, ServiceGone):
                     self._drop_unless_known(client, id, path)
                 raise
@@ -110,7 +110,7 @@ class Engine:
     def wait(self, request: Any, wanted: Callable[[], bool] = lambda: True) -> Any:
         """AwaitProof: what came of a job, or TIMEOUT. `wanted` says whether somebody still waits for the answer.
 
-        Raises QueueFull where too many wait, ServiceGone where the engine stops or nobody wants the answer.
+        Raises QueueFull if WAITING calls wait already, ServiceGone if the engine stops or `wanted` says no.
         """
         if not self._waits.acquire(blocking=False):
             raise QueueFull(f"{WAITING} calls wait for proofs already; ask again later", patience.CUZK_SLICE)
@@ -140,7 +140,7 @@ class Engine:
                 answer.status = number_of("AwaitProofResponse.Status", "TIMEOUT")
                 return answer
             if self.stopping.is_set() or not wanted():
-                raise ServiceGone("nobody waits for the proof any more, or this server ends")
+                raise ServiceGone("the client has gone, or this server ends")
         self._remove(view.id)
         answer.status = number_of("AwaitProofResponse.Status", _STATUS[view.state])
         answer.error_message = view.error or ""
@@ -216,7 +216,7 @@ class Engine:
                 self.sweep()
 
     def sweep(self) -> None:
-        """Remove the vanilla proofs of all jobs that are over or unknown. Raises ServiceGone where nobody knows."""
+        """Remove the vanilla proofs of jobs that are over or unknown. Raises ServiceGone without an answer."""
         with self._connect() as client:
             for path in sorted(self._spool.iterdir()):
                 found = _FILE.fullmatch(path.name)

@@ -1,6 +1,6 @@
 """The gRPC server of `ProvingEngine`, as curio dials it: without TLS, on a socket of this machine.
 
-Nobody is asked for a token, as in cuzk. So the server listens on loopback or on a Unix socket, and on nothing else.
+Clients need no token, as in cuzk. So the server listens on loopback or on a Unix socket alone.
 """
 
 from __future__ import annotations

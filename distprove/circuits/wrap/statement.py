@@ -25,7 +25,7 @@ def statement_digest(public: Sequence[int], salt: bytes) -> int:
     """The circuit's public value for a proof with these public values, each below p: their digest and the salt's, as
     one message of words (docs/multilinear-protocol.md, section 2).
 
-    The salt has SALT_BYTES random bytes. Without them nobody can compare the digest with a guess of the values.
+    The salt has SALT_BYTES random bytes. Who does not know them cannot compare the digest with a guess of the values.
     """
     words = np.array([*public, *salt_words(salt)], dtype="<u8").reshape(1, -1).view(np.uint8)
     return int.from_bytes(bytes(leaf_digests(TreeHash.POSEIDON2_BN254, words)[0]), "little")
