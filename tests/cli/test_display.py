@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -24,6 +25,7 @@ from distprove.cli.summary import MAX_ROWS, show_summary
 from distprove.cli.sweep import show_sweep
 from kernels.host.units import format_bytes
 from tests.support.made_sweeps import made_sweep
+from tests.support.own_time import give_time
 
 
 def plain(width: int = 100) -> Console:
@@ -306,7 +308,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Console:
 
 def test_a_terminal_counts_the_time_before_the_first_event(terminal: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for module in (progress, sys.modules[__name__]):  # the console asks this one
+        give_time(monkeypatch, module, monotonic=lambda: now[0])
     with shown("job") as display:
         now[0] += 3600.0
         display(Progress("chosen", None, None, None, 0, 0, 2, "without Ray"))

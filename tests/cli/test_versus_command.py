@@ -8,15 +8,16 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distprove.errors import JobFailed
+from distprove.measure import versus as versus_module
 from distprove.measure.versus import PeerCommand
 from tests.cli.conftest import SmallJob, run, why_refused
+from tests.support.own_time import give_time
 
 PEER = """
 import sys
@@ -133,8 +134,9 @@ def test_the_end_of_the_other_prover_is_waited_for_and_not_polled(monkeypatch: p
         asked.append(options)
         return waitid(kind, process, options)
 
-    for where, name in ((time, "sleep"), (subprocess.Popen, "wait"), (subprocess.Popen, "poll")):
-        monkeypatch.setattr(where, name, polled)
+    for name in ("wait", "poll"):
+        monkeypatch.setattr(subprocess.Popen, name, polled)
+    give_time(monkeypatch, versus_module, sleep=polled)
     monkeypatch.setattr(os, "waitid", wait)
     taken = PeerCommand("other", ("sleep", "0.01")).run({})
     assert asked == [os.WEXITED | os.WNOWAIT]  # without WNOHANG: it returns when the process ends

@@ -27,6 +27,7 @@ from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Budget, Ledger, Request
 from distprove.errors import ClusterError
+from tests.support.own_time import give_time
 
 BUDGET = Budget(threads=4, memory=100)
 PICK = st.randoms(use_true_random=False)
@@ -517,7 +518,7 @@ def test_threads_are_asked_for_again_however_they_are_passed_on(monkeypatch: pyt
 
 def test_threads_that_nobody_else_waits_for_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(grants.time, "monotonic", lambda: now)
+    give_time(monkeypatch, grants, monotonic=lambda: now)
     governor = LocalGovernor(Budget(threads=1, memory=100))
     cache = ThreadCache(governor, 1, keeps=True)
     lease = SynthesisLease(cache)

@@ -25,6 +25,7 @@ from distprove.cli.top import latest_run, look, over, screen
 from distprove.errors import FormatError, UsageError
 from distprove.formats.folder import Folder
 from tests.support.made_runs import MadeRun, governor
+from tests.support.own_time import give_time
 
 
 def report(status: str = "running") -> Report:
@@ -194,7 +195,7 @@ def test_it_is_redrawn_until_the_run_ends(tmp_path: Path, monkeypatch: pytest.Mo
             (run / FILE).write_text(json.dumps({**content, "status": "failed", "done": 4, "failed": 1}))
 
     monkeypatch.setattr(command, "out", lambda: console)
-    monkeypatch.setattr(command.time, "sleep", later)
+    give_time(monkeypatch, command, sleep=later)
     command.top(run)
     assert len(looks) == 3
     assert isinstance(console.file, StringIO)

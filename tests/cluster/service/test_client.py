@@ -41,6 +41,7 @@ from distprove.errors import (
 )
 from distprove.formats.folder import Folder
 from tests.support.fake_service import Served, served
+from tests.support.own_time import give_time
 
 JOB = {"system": "toy"}
 
@@ -126,7 +127,7 @@ def test_a_full_service_is_asked_again_until_it_has_room(tmp_path: Path, monkeyp
             if len(slept) == 3:
                 here.service.capacity = 2
 
-        monkeypatch.setattr(client_module.time, "sleep", sleep)
+        give_time(monkeypatch, client_module, sleep=sleep)
         with client_of(here) as client:
             client.submit(JOB, id="a")
             assert client.submit(JOB, id="b").state is JobState.QUEUED
@@ -147,7 +148,7 @@ def test_jobs_are_submitted_together_and_sent_again_where_there_is_no_room(
                 slept.append(seconds)
                 here.service.capacity += 3
 
-        monkeypatch.setattr(client_module.time, "sleep", sleep)
+        give_time(monkeypatch, client_module, sleep=sleep)
         monkeypatch.setattr(client_module, "LOT", 300)  # bytes: some requests of two jobs each
         asked = [JobRequest(f"j{n}", JOB) for n in range(7)]
         told = client.submit_all([*asked, JobRequest("bad", {}), asked[0], JobRequest("j1", {"system": "other"})])
@@ -189,7 +190,7 @@ def answer_of(status: int, body: bytes, **headers: str) -> bytes:
 
 
 def test_what_was_lost_is_sent_again_with_the_same_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module.time, "sleep", lambda seconds: None)
+    give_time(monkeypatch, client_module, sleep=lambda seconds: None)
     view = {"id": "a", "state": "queued", "priority": "low", "system": "toy", "title": "", "run": "r", "from_1": 1}
     right = answer_of(200, json.dumps(view).encode())
     with answering(b"", b"HTTP/1.1 200 OK\r\nContent-Le", right[:-5], right) as (url, heard):
@@ -308,7 +309,7 @@ def test_a_service_that_answers_at_once_is_not_asked_without_a_pause(
         return view if len(asked) < 5 else replace(view, state=JobState.PROVED)
 
     monkeypatch.setattr(Client, "status", answer)
-    monkeypatch.setattr(client_module.time, "sleep", slept.append)
+    give_time(monkeypatch, client_module, sleep=slept.append)
     client = Client(Contact("http://127.0.0.1:1", str(written(tmp_path, "t" * 43))), patience=0.0)
     assert client.wait("a").state is JobState.PROVED
     assert len(asked) == 5

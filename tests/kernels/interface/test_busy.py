@@ -9,6 +9,7 @@ import pytest
 
 from kernels.interface import busy
 from kernels.interface.busy import MOST_EVENTS, RENEW, EventMeter, EventWatch
+from tests.support.own_time import give_time
 
 
 class Stream:
@@ -57,7 +58,7 @@ EPOCH = 1_000_000.0
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
     stream = Stream()
-    monkeypatch.setattr(busy.time, "time", lambda: EPOCH + stream.now)
+    give_time(monkeypatch, busy, time=lambda: EPOCH + stream.now)
     return stream
 
 
