@@ -54,6 +54,7 @@ from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
 from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.formats.remote import fetch
+from distprove.formats.shapes import fits
 from distprove.host.provenance import provenance
 from distprove.job import Job
 from distprove.proof import (
@@ -525,7 +526,9 @@ def new_record(
         "created": time.time(),
         **common,
         "job": asked,
-        "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
+        "partitions": [
+            {"name": p.name, "digest": p.digest.hex(), **({"needs": list(p.needs)} if p.needs else {})} for p in plan
+        ],
         "sources": _stamps(job) if job is not None else {},
     }
 
@@ -556,6 +559,8 @@ def read_record(folder: Folder) -> dict[str, Any]:
     for item in record["partitions"]:
         if not isinstance(item, dict) or not is_name(item.get("name")) or not isinstance(item.get("digest"), str):
             raise FormatError(f"{file}: a partition without a name or digest")
+        if not fits(item.get("needs", []), [str]):
+            raise FormatError(f"{file}: a partition whose needs are no names")
     return record
 
 

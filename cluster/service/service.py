@@ -30,6 +30,7 @@ from cluster.eventlog import harmless, log_progress
 from cluster.opening import open_scheduler
 from cluster.recent import Recent
 from cluster.record.journal import journal_lines
+from cluster.record.partitions import PartitionView, partition_views
 from cluster.record.report import public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, require_creatable, take_lock
 from cluster.record.short import Common, Proven
@@ -413,15 +414,23 @@ class Service:
         with self._lock:
             return self._view(self._ticket(id))
 
-    def jobs(self, state: JobState | None = None, *, limit: int = 100, before: str | None = None) -> list[JobView]:
-        """The newest jobs, in that `state`, older than the job `before`. Raises NoSuchJob."""
+    def jobs(
+        self, state: JobState | None = None, *, limit: int = 100, before: str | None = None, search: str = ""
+    ) -> list[JobView]:
+        """The newest jobs, in that `state`, older than the job `before`, that have `search` in their id or title, in
+        capitals or not. Raises NoSuchJob."""
         found: list[JobView] = []
         with self._lock:
             last = self._ticket(before).seq if before is not None else self._last + 1
             for ticket in reversed(self._tickets.values()):
                 if len(found) >= limit:
                     break
-                if ticket.seq < last and ticket.is_kept and state in (None, ticket.view.state):
+                if (
+                    ticket.seq < last
+                    and ticket.is_kept
+                    and state in (None, ticket.view.state)
+                    and ticket.view.has(search)
+                ):
                     found.append(self._view(ticket))
         return found
 
@@ -459,6 +468,14 @@ class Service:
         since leads out of the folders that are allowed."""
         run = Path(self.job(id).run)
         return run if run.parent == self.folder / RUNS else allowed_out(run, self.limits, self.folder)
+
+    def partitions(self, id: str) -> list[PartitionView]:
+        """The partitions of a job as they stand, in the order of its plan; none before it is planned. Raises
+        NoSuchJob, FormatError."""
+        run = self.run(id)
+        if not os.path.lexists(run / RECORD):
+            return []
+        return partition_views(run)
 
     def proof(self, id: str) -> Path:
         """The file of a job's proof. Raises NoSuchJob, and InputError unless it is proved."""

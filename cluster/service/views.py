@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from cluster.record.partitions import PartitionState, PartitionView
 from cluster.scheduler.views import KeyView, WorkerView
 from distprove.errors import UsageError
 
@@ -97,6 +98,10 @@ class JobView:
     error_kind: str | None = None
     cancelling: bool = False
 
+    def has(self, text: str) -> bool:
+        """Whether its id or title has `text` in it, in capitals or not."""
+        return not text or text.casefold() in f"{self.id}\n{self.title}".casefold()
+
     def changed(self, **facts: Any) -> JobView:
         """What is known once these fields have changed. As `replace`, which takes ten times as long: a short job
         changes five times."""
@@ -110,6 +115,26 @@ class JobList:
     """Jobs, the newest first."""
 
     jobs: list[JobView]
+
+
+@dataclass(frozen=True)
+class PartitionList:
+    """Partitions of a job as they stand, in the order of its plan."""
+
+    total: int
+    """Partitions of the job; 0 before it is planned."""
+    found: int
+    """Those of the state and name that were asked for."""
+    partitions: list[PartitionView]
+    """Of these, from the first that was asked for on."""
+
+    @classmethod
+    def of(
+        cls, views: list[PartitionView], state: PartitionState | None, search: str, first: int, limit: int
+    ) -> PartitionList:
+        """Up to `limit` partitions from number `first` on, of those in `state` that have `search` in their names."""
+        found = [view for view in views if state in (None, view.state) and search.casefold() in view.name.casefold()]
+        return cls(len(views), len(found), found[first : first + limit])
 
 
 @dataclass(frozen=True)

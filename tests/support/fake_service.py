@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cluster.record.partitions import PartitionView
 from cluster.scheduler.views import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
 from cluster.service.http.server import Options, Server
@@ -32,6 +33,8 @@ class FakeService:
         self.clients: dict[str, str] = {}
         """Names of those who submitted, by the job's id."""
         self.lines: list[str] = ["began", "proved p0", "ended"]
+        self.pieces: list[PartitionView] = []
+        """The partitions of every job."""
         self.accepting = True
         self.held = threading.Event()
         """Set: nothing holds a call to `overview` up."""
@@ -73,10 +76,14 @@ class FakeService:
             raise NoSuchJob(f"the service has no job {id}")
         return self.views[id]
 
-    def jobs(self, state: JobState | None = None, *, limit: int = 100, before: str | None = None) -> list[JobView]:
+    def jobs(
+        self, state: JobState | None = None, *, limit: int = 100, before: str | None = None, search: str = ""
+    ) -> list[JobView]:
         if before is not None:
             self.job(before)
-        newest = [view for view in reversed(self.views.values()) if state in (None, view.state)]
+        newest = [view for view in reversed(self.views.values()) if state in (None, view.state) and view.has(search)]
+        if before is not None:
+            newest = newest[[view.id for view in newest].index(before) + 1 :]
         return newest[:limit]
 
     def change(self, id: str, **facts: Any) -> JobView:
@@ -93,6 +100,10 @@ class FakeService:
     def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
         self.job(id)
         return self.lines[after:], len(self.lines)
+
+    def partitions(self, id: str) -> list[PartitionView]:
+        self.job(id)
+        return self.pieces
 
     def run(self, id: str) -> Path:
         return Path(self.job(id).run)

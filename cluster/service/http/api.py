@@ -14,6 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from actors import patience
+from cluster.record.partitions import PartitionState
 from cluster.record.report import Report
 from cluster.service.http.access import OWNER
 from cluster.service.http.calls import (
@@ -34,6 +35,7 @@ from cluster.service.views import (
     JobView,
     LogLines,
     Overview,
+    PartitionList,
     Submission,
     Submissions,
     Submitted,
@@ -43,10 +45,13 @@ from distprove.errors import DistproveError, InputError, NoSuchJob, QueueFull
 TABLE = Table()
 MOST_JOBS = 1000
 """Jobs in one answer."""
+MOST_PARTITIONS = 2048
+"""Partitions in one answer."""
 PAGE = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
+    "/job.js": ("job.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
@@ -122,12 +127,13 @@ def _known(call: Call, id: str) -> bool:
         Query("state", JobState, "only jobs in this state"),
         Query("limit", int, "number of jobs, at most", 100, (1, MOST_JOBS)),
         Query("before", str, "only jobs that were submitted before the one of this id"),
+        Query("search", str, "only jobs with this text in their id or title", ""),
     ),
     errors=(404, 422),
 )
 async def list_jobs(call: Call) -> web.StreamResponse:
     """List jobs, the newest first."""
-    chosen = {"limit": call.query["limit"], "before": call.query["before"]}
+    chosen = {name: call.query[name] for name in ("limit", "before", "search")}
     return answer(JobList(await call.ask(call.service.jobs, call.query["state"], **chosen)))
 
 
@@ -167,6 +173,29 @@ async def log(call: Call) -> web.StreamResponse:
     """Read what happened to a job, from some place on."""
     lines, following = await call.ask(call.service.log, call.id, call.query["after"])
     return answer(LogLines(lines, following))
+
+
+@TABLE.route(
+    "GET",
+    "/v1/jobs/{id}/partitions",
+    {200: "The partitions."},
+    answer=PartitionList,
+    query=(
+        Query("state", PartitionState, "only partitions in this state"),
+        Query("search", str, "only partitions with this text in their name", ""),
+        Query("first", int, "the first to tell of those that are found", 0, (0, 1 << 31)),
+        Query("limit", int, "number of partitions, at most", 100, (1, MOST_PARTITIONS)),
+    ),
+    errors=(404, 422),
+)
+async def partitions(call: Call) -> web.StreamResponse:
+    """Tell how the partitions of a job stand: those of its tree too, and what each of these needs."""
+    asked = [call.query[name] for name in ("state", "search", "first", "limit")]
+    return answer(await call.ask(_partitions, call, *asked))
+
+
+def _partitions(call: Call, state: PartitionState | None, search: str, first: int, limit: int) -> PartitionList:
+    return PartitionList.of(call.service.partitions(call.id), state, search, first, limit)
 
 
 @TABLE.route(

@@ -505,10 +505,10 @@ def test_no_route_answers_without_a_token(here: Served, route: Any, shown: str |
 
 def test_only_what_tells_nothing_of_jobs_is_open(here: Served) -> None:
     assert {route.path for route in TABLE.routes if route.open} == {
-        *("/", "/page.css", "/page.js", "/icon.svg", "/healthz", "/readyz", "/openapi.json")
+        *("/", "/page.css", "/page.js", "/job.js", "/icon.svg", "/healthz", "/readyz", "/openapi.json")
     }
     submit(here, "the-secret-job", title="the-secret-title")
-    for path in ("/", "/page.css", "/page.js", "/healthz", "/readyz", "/openapi.json"):
+    for path in ("/", "/page.css", "/page.js", "/job.js", "/healthz", "/readyz", "/openapi.json"):
         assert b"the-secret" not in ask(here, "GET", path, token=None).content
 
 

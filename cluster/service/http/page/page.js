@@ -4,7 +4,11 @@
 const KEY = "distprove-token";
 const POINTS = 180;
 const rates = [];
+const PAGE = 100;
 let last = null;
+let chosen = null;  // jobs that somebody searches for, in place of the newest
+let isMore = false;
+let asking = 0;
 const find = (id) => document.getElementById(id);
 
 function visible(value) {
@@ -31,6 +35,7 @@ function short(value) {
 
 function seconds(value) {
   if (!(value >= 0)) return "";
+  if (value > 0 && value < 0.001) return Math.max(1, Math.round(value * 1e6)) + " \u00b5s";
   if (value < 1) return Math.round(value * 1000) + " ms";
   if (value < 60) return value.toPrecision(value < 10 ? 2 : 3).replace(/\.0$/, "") + " s";
   if (value < 3600) return Math.floor(value / 60) + " min " + Math.floor(value % 60) + " s";
@@ -78,7 +83,7 @@ function key(told) {
     make("p", "dim", told.system + ", " + bytes(told.bytes) + ", on " + workers + told.jobs + (told.jobs === 1 ? " job" : " jobs") + " at work"));
 }
 
-function job(told, now) {
+function row(told, now) {
   const state = told.cancelling && told.ended === null ? "cancelling" : told.state;
   const done = make("td", "");
   if (told.partitions) done.append(track(told.done / told.partitions, told.state));
@@ -88,8 +93,10 @@ function job(told, now) {
   const took = told.started === null ? "" : seconds((told.ended || now) - told.started);
   const tookCell = make("td", "n", took);
   if (!took) tookCell.dataset.none = "";
+  const name = make("a", "", told.id);
+  name.href = "#job/" + encodeURIComponent(told.id);
   return make("tr", "",
-    make("td", "mono", told.id), make("td", COLOURS[told.state] || "", state), done, tookCell,
+    make("td", "mono", name), make("td", COLOURS[told.state] || "", state), done, tookCell,
     make("td", "n", seconds(now - told.submitted) + " ago"), make("td", "", told.title));
 }
 
@@ -107,7 +114,7 @@ function curve() {
 
 function show(glance) {
   last = glance;
-  const { overview, jobs } = glance, now = Date.now() / 1000, counts = overview.counts;
+  const { overview } = glance, jobs = chosen || glance.jobs, now = Date.now() / 1000, counts = overview.counts;
   state(overview.accepting ? "taking jobs" : "ending", overview.accepting ? "good" : "warn");
   say("facts", "version " + overview.version + ", up for " + seconds(now - overview.started));
   say("running", short(overview.running));
@@ -118,15 +125,18 @@ function show(glance) {
   say("cancelled", short(counts.cancelled || 0) + " cancelled");
   say("failed", short(counts.failed || 0));
   find("failed").className = counts.failed ? "bad" : "";
-  const failed = jobs.filter((told) => told.state === "failed").slice(0, 8);
+  const failed = glance.jobs.filter((told) => told.state === "failed").slice(0, 8);
   find("workers").replaceChildren(...(overview.workers.length ? overview.workers.map(worker) : [make("p", "dim", "None yet: they start with the first job.")]));
   find("failures").hidden = failed.length === 0;
   find("failure-list").replaceChildren(...failed.map((told) => failure(told, now)));
-  find("jobs").replaceChildren(...jobs.map((told) => job(told, now)));
-  find("no-jobs").hidden = jobs.length > 0;
+  find("jobs").replaceChildren(...jobs.map((told) => row(told, now)));
+  find("no-jobs").hidden = glance.jobs.length > 0;
+  find("none-found").hidden = jobs.length > 0 || glance.jobs.length === 0;
+  find("older").hidden = (chosen ? isMore : jobs.length >= PAGE) === false;
   find("key-section").hidden = overview.keys.length === 0;
   find("keys").replaceChildren(...overview.keys.map(key));
-  find("main").hidden = false;
+  find("main").hidden = isOfJob();
+  find("job").hidden = !isOfJob();
   document.title = (overview.running ? overview.running + " running - " : "") + "distprove";
 }
 
@@ -138,7 +148,7 @@ function state(text, className) {
 function ask(why) {
   sessionStorage.removeItem(KEY);
   last = null;
-  find("main").hidden = true;
+  find("main").hidden = find("job").hidden = true;
   find("leave").hidden = true;
   find("login").hidden = false;
   say("refused", why);
@@ -146,6 +156,43 @@ function ask(why) {
   state("locked", "warn");
   find("token").value = "";
   find("token").focus();
+}
+
+// An answer of the API. Its errors have our text.
+async function get(path) {
+  const headers = { Authorization: "Bearer " + sessionStorage.getItem(KEY) };
+  const answer = await fetch(path, { headers, cache: "no-store", credentials: "omit" });
+  if (!answer.ok) throw new Error((await answer.json()).error);
+  return answer;
+}
+
+function query(facts) {
+  const given = Object.entries(facts).filter(([, value]) => value !== "" && value !== null);
+  return "?" + given.map(([name, value]) => name + "=" + encodeURIComponent(value)).join("&");
+}
+
+// Find jobs by state and text, or show the newest again. `before`: only those before this one, beside what is shown.
+async function choose(before) {
+  const number = ++asking, state = find("filter").value, search = find("search").value.trim();
+  if (!state && !search && !before) {
+    chosen = null;
+  } else {
+    const { jobs } = await (await get("v1/jobs" + query({ state, search, before, limit: PAGE }))).json();
+    if (number !== asking) return;
+    chosen = before ? (chosen || last.jobs).concat(jobs) : jobs;
+    isMore = jobs.length === PAGE;
+  }
+  if (last) show(last);
+}
+
+function chooseSoon() {
+  const number = ++asking;
+  setTimeout(() => { if (number === asking) choose(null).catch(trouble); }, 200);
+}
+
+function trouble(error) {
+  state("not reached", "bad");
+  say("facts", error instanceof TypeError ? "trying again" : error.message);
 }
 
 // Server-sent events by fetch: EventSource sends no token, and a cookie would go to other ports of this machine too.
@@ -175,8 +222,7 @@ async function run() {
       pause = 1;
     } catch (error) {
       last = null;
-      state("not reached", "bad");
-      say("facts", error instanceof TypeError ? "trying again" : error.message);
+      trouble(error);
     }
     await new Promise((resolve) => setTimeout(resolve, 1000 * pause));
   }
@@ -196,5 +242,12 @@ setInterval(() => {
   curve();
   show(last);
 }, 1000);
+find("choice").addEventListener("submit", (event) => event.preventDefault());
+find("filter").addEventListener("change", chooseSoon);
+find("search").addEventListener("input", chooseSoon);
+find("older").addEventListener("click", () => {
+  const shown = chosen || last.jobs;
+  choose(shown[shown.length - 1].id).catch(trouble);
+});
 find("leave").addEventListener("click", () => { sessionStorage.removeItem(KEY); location.reload(); });
-run();
+window.addEventListener("load", run);  // after job.js
