@@ -50,7 +50,7 @@ def run(
     segment: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles of a segment, to tell their number.")] = "2^20",
     max_cycles: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles after which to give up.")] = "2^36",
     calls: Annotated[
-        str, typer.Option(metavar="SYSTEM", help="sp1 for a guest of SP1; its input is an SP1Stdin as bincode.")
+        str, typer.Option(metavar="SYSTEM", help="sp1 or openvm for a guest of that system; its input has its form.")
     ] = "",
     engine: Annotated[str, typer.Option(help="The engine of the forecast: fri or multilinear.")] = "fri",
     output: Annotated[
@@ -67,10 +67,10 @@ def run(
     from distprove.formats.files import read_bounded, write_atomically
     from distprove.stark.params import ENGINES
     from distprove.stark.programs.registry import integer
-    from distprove.stark.riscv.executor import Execution, Inputs, Trap
+    from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
+    from distprove.stark.riscv.foreign import FOREIGN
     from distprove.stark.riscv.profile import profile as profile_of
     from distprove.stark.riscv.program import RiscV, loaded
-    from distprove.stark.riscv.sp1.translate import private_input, public_values
 
     size, most = integer("--segment", segment), integer("--max-cycles", max_cycles)
     if engine not in ENGINES:
@@ -80,7 +80,8 @@ def run(
     program = RiscV(elf=str(guest), segment=size, calls=calls)
     elf, _ = loaded(str(guest), calls)
     private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_file, public_input))
-    inputs = Inputs(private_input(private, str(private_file)) if calls else private, public)
+    foreign = FOREIGN[calls] if calls else None
+    inputs = Inputs(foreign.private_input(private, str(private_file)) if foreign else private, public)
     try:
         execution, seconds, forecast, refusal = _executed(program, elf, inputs, most, engine)
         counted = Execution(elf, inputs, max_cycles=most) if profile else None
@@ -88,6 +89,9 @@ def run(
     except Trap as trap:
         if trap.state is not None:
             err().print("\n".join(map(escape, trap.state.lines())))
+            told = foreign.refused(trap.state.about) if foreign and trap.state.stop is Stop.UNKNOWN_CALL else None
+            if told is not None:
+                err().print(escape(told))
         raise
     done = execution.outcome
     segments = max(done.segments, -(-done.cycles // size))  # the first is 1 for a run that is not cut
@@ -105,8 +109,8 @@ def run(
             "forecast": forecast.to_record() if forecast is not None else None,
             "not_provable": refusal,
         }
-        if calls:
-            record["public_values"] = public_values(execution).hex()
+        if foreign is not None and foreign.public_values is not None:
+            record["public_values"] = foreign.public_values(execution).hex()
         if profiled is not None:
             record |= {"by_instruction": dict(profiled.by_instruction), "by_function": dict(profiled.by_function)}
             record["by_call"] = dict(profiled.by_call)
@@ -115,8 +119,8 @@ def run(
         table = facts_table()
         table.add_row("exit code", str(done.exit_code))
         table.add_row("output", shown_bytes(done.output, "--output writes them"))
-        if calls:
-            table.add_row("public values", shown_bytes(public_values(execution), "--json has them"))
+        if foreign is not None and foreign.public_values is not None:
+            table.add_row("public values", shown_bytes(foreign.public_values(execution), "--json has them"))
         table.add_row("cycles", f"{done.cycles:,}")
         table.add_row("segments", f"{segments} of at most {size:,} cycles")
         table.add_row(

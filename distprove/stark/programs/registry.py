@@ -184,9 +184,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
                     "guest", "text", "the name that the guest must have; it is found in the ELF file", "", bound=True
                 ),
                 Argument(
-                    *("calls", "text", "sp1 for a guest of SP1, whose input is an SP1Stdin as bincode", ""),
+                    *("calls", "text", "sp1 or openvm for a guest of that system, whose input has its form", ""),
                     bound=True,
-                    choices=("", "sp1"),
+                    choices=("", "sp1", "openvm"),
                 ),
             ),
             "distprove.stark.riscv.program:RiscV",

@@ -26,6 +26,7 @@ from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf, require_instructions
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot, input_words
+from distprove.stark.riscv.foreign import FOREIGN
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.links import Words, cut_evenly
@@ -44,15 +45,12 @@ from distprove.stark.riscv.segment import (
     segment_inputs,
     segment_trace,
 )
-from distprove.stark.riscv.sp1.translate import private_input, translate
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
 from distprove.wanted import require_wanted
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
-FOREIGN_CALLS = ("sp1",)
-"""Other systems whose guests can be run and proven."""
 MOST_BYTES = 1 << 32
 """Maximum size of an input."""
 MOST_SEGMENTS = 1 << 14
@@ -87,7 +85,7 @@ class RiscV(Program):
         calls: str = "",
     ) -> None:
         """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
-        number of cycles of a segment. `calls` names a system whose guest the file `elf` is, one of `FOREIGN_CALLS`.
+        number of cycles of a segment. `calls` names a system whose guest the file `elf` is, a key of `FOREIGN`.
         Raises UsageError, and InputError and FormatError for a file `elf` that cannot be proven."""
         PROGRAMS["riscv"].check(segment=segment, calls=calls)
         if calls and not elf:
@@ -174,7 +172,7 @@ class RiscV(Program):
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
         private, public = (_input(Path(path)) if path else b"" for path in (self.input, self.public))
         if self.calls:
-            private = private_input(private, self.input)
+            private = FOREIGN[self.calls].private_input(private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
         snapshots, usages, taken, looked = list[bytes](), list[Usage](), 0, 0
         for snapshot in self.segments(execution):
@@ -286,7 +284,7 @@ def _require_memory(nbytes: int, what: str) -> None:
 
 
 def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
-    """The guest in a file, whose calls are this machine's or those of one of `FOREIGN_CALLS`, and the digest of what is
+    """The guest in a file, whose calls are this machine's or those of a system of `FOREIGN`, and the digest of what is
     loaded. Raises InputError, FormatError."""
     elf = _parsed(read_bounded(Path(path), LARGEST_FILE), path, calls)
     return elf, keccak256(elf.data)
@@ -296,7 +294,7 @@ def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
 def _parsed(data: bytes, path: str, calls: str) -> Elf:
     elf = parse_elf(data, path)
     require_instructions(elf, path)
-    return translate(elf, path) if calls else elf
+    return FOREIGN[calls].translate(elf, path) if calls else elf
 
 
 @lru_cache(maxsize=2)

@@ -17,7 +17,8 @@ from distprove.stark.keyfile import own_key
 from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.sp1.translate import HANDLER, VALUES, private_input, public_values, stdin_file, translate
+from distprove.stark.riscv.sp1.translate import VALUES, private_input, public_values, stdin_file, translate
+from distprove.stark.riscv.trampolines import HANDLER
 from tests.cli.conftest import run
 from tests.stark.riscv.test_guests import GUESTS
 from tests.stark.riscv.test_machine import proven

@@ -1,0 +1,1 @@
+"""Guests of OpenVM: their calls, answered by this machine's. docs/riscv.md, "Guests of OpenVM"."""

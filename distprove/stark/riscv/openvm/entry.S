@@ -1,0 +1,48 @@
+# Where every call of the guest arrives: from its trampoline, with ra behind that, the guest's own ra at -4, the operands at
+# -72, -76 and -80, and the call's number at -84. The top of memory is addressed from x0. All registers come back as they
+# were.
+  .section .text.entry, "ax"
+  .globl handler
+handler:
+  sw ra, -8(x0)
+  sw sp, -12(x0)
+  sw t1, -16(x0)
+  sw t2, -20(x0)
+  sw a0, -24(x0)
+  sw a1, -28(x0)
+  sw a2, -32(x0)
+  sw a3, -36(x0)
+  sw a4, -40(x0)
+  sw a5, -44(x0)
+  sw a6, -48(x0)
+  sw a7, -52(x0)
+  sw t3, -56(x0)
+  sw t4, -60(x0)
+  sw t5, -64(x0)
+  sw t6, -68(x0)
+  sw t0, -88(x0)
+  lui sp, %hi(__handler_stack)
+  lw a0, -72(x0)
+  lw a1, -76(x0)
+  lw a2, -80(x0)
+  lw a3, -84(x0)
+  jal answer
+  sw a0, -72(x0)
+  lw ra, -8(x0)
+  lw sp, -12(x0)
+  lw t1, -16(x0)
+  lw t2, -20(x0)
+  lw a0, -24(x0)
+  lw a1, -28(x0)
+  lw a2, -32(x0)
+  lw a3, -36(x0)
+  lw a4, -40(x0)
+  lw a5, -44(x0)
+  lw a6, -48(x0)
+  lw a7, -52(x0)
+  lw t3, -56(x0)
+  lw t4, -60(x0)
+  lw t5, -64(x0)
+  lw t6, -68(x0)
+  lw t0, -88(x0)
+  ret
