@@ -151,6 +151,7 @@ def drive(
             if isinstance(system, Publishes):
                 for name, content in system.published(ordered).items():
                     run.folder.write(name, content)
+                    report.files.append(name)
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter

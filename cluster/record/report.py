@@ -119,6 +119,8 @@ class Report:
     job_digest: str | None = None
     aggregate: str | None = None
     """Name of the file in the run folder that has the aggregate of the proofs, for a job that asked for one."""
+    files: list[str] = field(default_factory=list)
+    """Names of the files in the run folder that the proof system wrote for other software."""
     proven: dict[str, Any] = field(default_factory=dict)
     """The proof's statement and its security, for systems that tell (`distprove.system.Explains`)."""
     made_by: dict[str, Any] = field(default_factory=provenance)

@@ -138,6 +138,7 @@ _REPORT = {
     "facts": dict,
     "driver_memory": (int, NoneType),
     "aggregate": (str, NoneType),
+    "files": ([str], NoneType),
 }
 _SECURITY = {**dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), NUMBER), "regime": str}
 _PROVEN = {"program": str, "arguments": dict, "says": dict, "security": _SECURITY}

@@ -35,6 +35,7 @@ from cluster.service.http.access import read_token
 from cluster.service.total_timeout import TimedResponse
 from cluster.service.views import (
     MOST_SUBMITTED,
+    FileList,
     JobList,
     JobRequest,
     JobState,
@@ -43,6 +44,7 @@ from cluster.service.views import (
     Overview,
     Priority,
     Problem,
+    RunFile,
     Submitted,
 )
 from distprove import errors
@@ -57,6 +59,7 @@ from distprove.errors import (
 )
 from distprove.formats import jsontext
 from distprove.formats.files import real, replacing
+from distprove.formats.names import is_name
 from distprove.formats.plain_data import read
 from distprove.formats.visible import bounded
 from distprove.proof import MAX_BYTES, MAX_OUTPUT
@@ -227,6 +230,17 @@ class Client:
 
         target = f"/v1/jobs/{quote(id, '')}/{name}"
         return self._until_answered(partial(self._once, "GET", target, None, patience.CLIENT_ANSWER, download))
+
+    def files(self, id: str) -> Sequence[RunFile]:
+        """The files of a job that is over, for `file`: proof, output, report, and those for other software, such as a
+        wrap's proof.json, public.json and calldata.hex."""
+        return self._ask(FileList, "GET", f"/v1/jobs/{quote(id, '')}/files").files
+
+    def file(self, id: str, name: str, path: str | Path) -> Path:
+        """Write the file of this name of a job to a file here. Raises InputError for a job that has none."""
+        if not is_name(name):
+            raise InputError(f"no file of a job has the name {name[:100]!r}")
+        return self._download(id, f"files/{name}", Path(path), MAX_BYTES)
 
     def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over: the content of its report.json."""

@@ -31,9 +31,10 @@ from cluster.opening import open_scheduler
 from cluster.recent import Recent
 from cluster.record.journal import journal_lines
 from cluster.record.partitions import PartitionView, partition_views
-from cluster.record.report import public_message
+from cluster.record.report import REPORT, public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, require_creatable, take_lock
 from cluster.record.short import Common, Proven
+from cluster.record.story import read_report
 from cluster.scheduler import jobs as scheduled
 from cluster.scheduler.fair import FairQueue
 from cluster.scheduler.jobs import Progress
@@ -52,7 +53,7 @@ from cluster.service.requests import (
 from cluster.service.short import Short, ShortJobs, short
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
-from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
+from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority, RunFile
 from cluster.service.writer import RUNS, Writer, await_writer
 from distprove.errors import (
     INTERRUPTED,
@@ -70,12 +71,13 @@ from distprove.errors import (
 )
 from distprove.formats.files import real, require_apart
 from distprove.formats.folder import Folder
+from distprove.formats.names import is_name
 from distprove.formats.owncode import names_code
 from distprove.host.collector import collecting_seldom
 from distprove.host.provenance import version
 from distprove.job import Job
 from distprove.options import Options
-from distprove.proof import OUTPUT_FILE, PROOF_FILE
+from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
@@ -476,6 +478,18 @@ class Service:
         if not os.path.lexists(run / RECORD):
             return []
         return partition_views(run)
+
+    def files(self, id: str) -> list[RunFile]:
+        """The files of a job's run that others need: proof, output, verifying key, report, and what its proof system
+        wrote for other software. None before its end. Raises NoSuchJob, FormatError."""
+        run = self.run(id)
+        if not self.job(id).state.final or not os.path.lexists(run / REPORT):
+            return []
+        report = read_report(run)
+        names = [PROOF_FILE, OUTPUT_FILE, *(report.get("files") or []), report.get("aggregate"), KEY_FILE, REPORT]
+        with Folder.open(run) as folder:
+            sizes = {name: folder.size(name) for name in names if is_name(name)}
+        return [RunFile(name, size) for name, size in sizes.items() if size is not None]
 
     def proof(self, id: str) -> Path:
         """The file of a job's proof. Raises NoSuchJob, and InputError unless it is proved."""

@@ -138,6 +138,21 @@ class PartitionList:
 
 
 @dataclass(frozen=True)
+class RunFile:
+    """A file of a job's run."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class FileList:
+    """Files of a job's run that can be downloaded."""
+
+    files: list[RunFile]
+
+
+@dataclass(frozen=True)
 class LogLines:
     """Lines of a job's log."""
 

@@ -83,6 +83,11 @@ class Folder:
         """Whether there is anything of that name, be it a link: opening it tells what is wrong with it."""
         return self._facts(name) is not None
 
+    def size(self, name: str) -> int | None:
+        """Bytes of the regular file of this name; None where there is none."""
+        facts = self._facts(name)
+        return facts.st_size if facts is not None and stat.S_ISREG(facts.st_mode) else None
+
     def read(self, name: str, limit: int, *, begins: bytes | tuple[bytes, ...] = b"") -> bytes:
         """The content of a regular file of at most `limit` bytes. Raises InputError, and FormatError for more bytes, or
         other ones at the file's start than `begins`."""

@@ -15,7 +15,7 @@ from cluster.scheduler.views import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
 from cluster.service.http.server import Options, Server
 from cluster.service.metrics import ServiceMetrics
-from cluster.service.views import JobRequest, JobState, JobView, Overview
+from cluster.service.views import JobRequest, JobState, JobView, Overview, RunFile
 from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull, forget_frames
 
 
@@ -104,6 +104,11 @@ class FakeService:
     def partitions(self, id: str) -> list[PartitionView]:
         self.job(id)
         return self.pieces
+
+    def files(self, id: str) -> list[RunFile]:
+        if not self.job(id).state.final:
+            return []
+        return [RunFile(path.name, path.stat().st_size) for path in sorted(self.run(id).glob("*"))]
 
     def run(self, id: str) -> Path:
         return Path(self.job(id).run)

@@ -29,6 +29,7 @@ from cluster.service.http.events import Snapshot
 from cluster.service.http.routes import Query, Table
 from cluster.service.views import (
     ID,
+    FileList,
     JobList,
     JobRequest,
     JobState,
@@ -222,6 +223,28 @@ async def proof(call: Call) -> web.StreamResponse:
 async def output(call: Call) -> web.StreamResponse:
     """Download the output of variable length of a job that is proved and has one."""
     return await _download(call, call.service.output)
+
+
+@TABLE.route("GET", "/v1/jobs/{id}/files", {200: "The files."}, answer=FileList, errors=(404, 422))
+async def list_files(call: Call) -> web.StreamResponse:
+    """List the files of a job that is over: those that `files/{name}` sends."""
+    return answer(FileList(await call.ask(call.service.files, call.id)))
+
+
+@TABLE.route(
+    "GET",
+    "/v1/jobs/{id}/files/{name}",
+    {200: "The file."},
+    media="application/octet-stream",
+    errors=(404, 422),
+    streams=True,
+)
+async def file(call: Call) -> web.StreamResponse:
+    """Download one of the files that `files` lists, such as a wrap's proof.json, public.json and calldata.hex."""
+    name = call.request.match_info["name"]
+    if name not in {each.name for each in await call.ask(call.service.files, call.id)}:
+        raise NotYet(f"{call.id} has no such file, or is not over yet")
+    return await send_file(call, await call.ask(call.service.run, call.id) / name, "application/octet-stream")
 
 
 async def _download(call: Call, find: Callable[[str], Path]) -> web.StreamResponse:

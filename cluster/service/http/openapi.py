@@ -121,7 +121,9 @@ def _setting(told: Setting) -> dict[str, Any]:
 
 
 def _in_path(name: str) -> dict[str, Any]:
-    form = {"type": "string", "pattern": f"^{ID_FORM}$"}
+    form: dict[str, Any] = {"type": "string"}
+    if name == "id":
+        form["pattern"] = f"^{ID_FORM}$"
     return {"name": name, "in": "path", "required": True, "schema": form}
 
 

@@ -81,6 +81,12 @@ def test_a_job_from_its_submission_to_its_proof(here: Served, tmp_path: Path) ->
         assert client.proof(view.id, tmp_path / "p").read_bytes() == b"proof" * 1000
         assert client.output(view.id, tmp_path / "o").read_bytes() == b"words" * 1000
         assert client.report(view.id) == {"status": "proved"}
+        sizes = {"output.bin": 5000, "proof.msgpack": 5000, "report.json": 20}
+        assert {each.name: each.bytes for each in client.files(view.id)} == sizes
+        assert client.file(view.id, "proof.msgpack", tmp_path / "q").read_bytes() == b"proof" * 1000
+        for name in ("job.json", "../proof.msgpack", "..%2Fproof.msgpack", ""):
+            with pytest.raises((InputError, NoSuchJob)):
+                client.file(view.id, name, tmp_path / "none")
         assert client.overview().counts["proved"] == 1
         client.shut_down(drain=False)
         assert here.shut == [False]
@@ -96,6 +102,7 @@ def test_errors_are_those_that_the_service_names(here: Served) -> None:
             (InputError, lambda: client.submit({})),
             (InputError, lambda: client.proof("a", "proof")),
             (InputError, lambda: client.output("a", "proof")),
+            (InputError, lambda: client.file("a", "proof.msgpack", "proof")),
             (UsageError, lambda: client.submit(JOB, priority="soon")),
             (UsageError, lambda: client.submit({"system": object()})),
             (UsageError, lambda: client.submit(JOB, id="a b")),

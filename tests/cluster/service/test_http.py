@@ -105,7 +105,7 @@ def check_answer(method: str, path: str, found: Answer) -> None:
 
 
 def fits(pattern: list[str], parts: list[str]) -> bool:
-    return len(pattern) == len(parts) and all(a in ("{id}", b) for a, b in zip(pattern, parts, strict=True))
+    return len(pattern) == len(parts) and all(a in ("{id}", "{name}", b) for a, b in zip(pattern, parts, strict=True))
 
 
 def submit(here: Served, id: str = "a", **job: Any) -> Answer:
@@ -317,7 +317,7 @@ def test_head_is_answered_as_get_is_and_without_a_body(here: Served) -> None:
     for route in TABLE.routes:
         if route.method != "GET":
             continue
-        path = route.path.replace("{id}", "a")
+        path = route.path.replace("{id}", "a").replace("{name}", "proof.msgpack")
         head = ask(here, "HEAD", path)
         assert (head.status, head.content) == (200, b""), path
         if path != "/v1/events":
@@ -496,7 +496,7 @@ def test_methods_are_those_that_are_known(here: Served) -> None:
 @pytest.mark.parametrize("shown", [None, "", "Bearer", "Bearer ", "Bearer x", "Basic {}", "bearer {}x", "{}"])
 def test_no_route_answers_without_a_token(here: Served, route: Any, shown: str | None) -> None:
     headers = {} if shown is None else {"Authorization": shown.format(here.token)}
-    found = ask(here, route.method, route.path.replace("{id}", "a"), token=None, headers=headers)
+    found = ask(here, route.method, route.path.replace("{id}", "a").replace("{name}", "x"), token=None, headers=headers)
     assert found.status == 401
     assert found.headers["WWW-Authenticate"].startswith("Bearer")
     assert here.token not in found.content.decode()

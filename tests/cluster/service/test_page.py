@@ -174,6 +174,7 @@ def test_a_job_has_a_page_with_its_partitions_its_tree_and_its_log(tmp_path: Pat
         here.service.change("job-0008", state=JobState.PROVED, done=128, ended=time.time())
         await tab.until(f"{text}.includes('30 of 30 proven')")
         await tab.until("document.getElementById('log').children.length === 3")
+        await tab.until("document.querySelectorAll('#downloads button').length === 1")
         await tab.ask("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
         await tab.value("document.querySelector('#downloads button').click()")
         file = tmp_path / "job-0008-proof.msgpack"

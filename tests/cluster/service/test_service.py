@@ -224,11 +224,15 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place, monk
             read("taken")
     with pytest.raises(InputError, match="good has no output"):
         service.output("good")
+    assert {"proof.msgpack", "report.json"} <= {each.name for each in service.files("good")}
+    assert service.files("taken") == []
     for ask in (
         service.job,
         service.cancel,
         service.proof,
         service.output,
+        service.files,
+        service.partitions,
         service.log,
         lambda id: await_end(service, id, 0.0),
     ):

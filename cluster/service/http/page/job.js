@@ -35,23 +35,17 @@ function showJob(told) {
     ["run", told.run],
   ];
   find("job-facts").replaceChildren(...facts.filter(([, value]) => value).map(([name, value]) => fact(name, value)));
-  const files = told.state === "proved" ? ["proof", "output", "report"] : told.ended !== null ? ["report"] : [];
-  if (find("downloads").childElementCount !== files.length) {
-    find("downloads").replaceChildren(...files.map((name) => download(told.id, name)));
-  }
 }
 
-const NAMES = { proof: "proof.msgpack", output: "output.bin", report: "report.json" };
-
-function download(id, name) {
-  const button = make("button", "", NAMES[name]);
+function download(id, { name, bytes: size }) {
+  const button = make("button", "", name, make("small", "", " " + bytes(size)));
   button.type = "button";
   button.addEventListener("click", async () => {
     try {
-      const content = await (await get("v1/jobs/" + encodeURIComponent(id) + "/" + name)).blob();
+      const content = await (await get("v1/jobs/" + encodeURIComponent(id) + "/files/" + encodeURIComponent(name))).blob();
       const link = make("a", "");
       link.href = URL.createObjectURL(content);
-      link.download = id + "-" + NAMES[name];
+      link.download = id + "-" + name;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     } catch (error) {
@@ -173,7 +167,11 @@ async function followJob(id, mine) {
       next = found.next;
       showLog(lines);
     }
-    if (told.ended !== null) return;
+    if (told.ended !== null) {
+      const { files } = await asked(id, "/files");
+      if (mine === round) find("downloads").replaceChildren(...files.map((file) => download(id, file)));
+      return;
+    }
     await new Promise((resolve) => setTimeout(resolve, 1000));
     if (mine !== round) return;
   }
