@@ -58,7 +58,8 @@ class Prose:
 
 def pages() -> dict[str, Path]:
     """Documents of the project by name."""
-    return {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+    top = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
+    return {path.name: path for path in (*top, *sorted((ROOT / "docs").glob("*.md")))}
 
 
 def words(sentence: str) -> int:
