@@ -34,6 +34,7 @@ OF_ONE_SYSTEM = (
             "demo",
             "filecoin",
             "key",
+            "new",
             "programs",
             "ptau",
             "r1cs",

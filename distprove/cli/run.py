@@ -67,6 +67,7 @@ def run(
     from distprove.formats.files import read_bounded, write_atomically
     from distprove.stark.params import ENGINES
     from distprove.stark.programs.registry import integer
+    from distprove.stark.riscv.debug import debug_text
     from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
     from distprove.stark.riscv.foreign import FOREIGN
     from distprove.stark.riscv.profile import profile as profile_of
@@ -83,7 +84,7 @@ def run(
     foreign = FOREIGN[calls] if calls else None
     inputs = Inputs(foreign.private_input(private, str(private_file)) if foreign else private, public)
     try:
-        execution, seconds, forecast, refusal = _executed(program, elf, inputs, most, engine)
+        execution, seconds, forecast, refusal = _executed(program, elf, inputs, most, engine, show=not as_json)
         counted = Execution(elf, inputs, max_cycles=most) if profile else None
         profiled = profile_of(elf, counted.count(), counted.call_counts()) if counted is not None else None
     except Trap as trap:
@@ -108,6 +109,7 @@ def run(
             "seconds": seconds,
             "forecast": forecast.to_record() if forecast is not None else None,
             "not_provable": refusal,
+            "debug": debug_text(elf, execution),
         }
         if foreign is not None and foreign.public_values is not None:
             record["public_values"] = foreign.public_values(execution).hex()
@@ -140,10 +142,11 @@ def run(
 
 
 def _executed(
-    program: RiscV, elf: Elf, inputs: Inputs, max_cycles: int, engine: str
+    program: RiscV, elf: Elf, inputs: Inputs, max_cycles: int, engine: str, *, show: bool
 ) -> tuple[Execution, float, Forecast | None, str | None]:
-    """Run to the end. Return the run, its seconds, and what proving it takes, or why it cannot be proven. Raises Trap,
-    CycleLimit, UsageError for more segments than a proof has."""
+    """Run to the end. Return the run, its seconds, and what proving it takes, or why it cannot be proven. With `show`
+    the debug stream is printed, also before an error. Raises Trap, CycleLimit, UsageError for more segments than a
+    proof has."""
     from distprove.stark.riscv.executor import Execution
     from distprove.stark.riscv.forecast import forecast
     from distprove.stark.riscv.segment import Fixed, operation_classes, run_heights
@@ -151,13 +154,24 @@ def _executed(
     fixed = Fixed.of(elf.image())
     execution = Execution(elf, inputs, max_cycles=max_cycles, classes=operation_classes(fixed, elf.program))
     started = time.perf_counter()
-    usages = [execution.usage for _ in program.segments(execution)]
-    seconds = time.perf_counter() - started
+    try:
+        usages = [execution.usage for _ in program.segments(execution)]
+    finally:
+        seconds = time.perf_counter() - started
+        if show:
+            _show_debug(elf, execution)
     try:
         heights = run_heights(fixed, usages, len(execution.words()[0]))
         return execution, seconds, forecast(program, heights, engine), None
     except UsageError as error:
         return execution, seconds, None, str(error)
+
+
+def _show_debug(elf: Elf, execution: Execution) -> None:
+    from distprove.stark.riscv.debug import debug_text
+
+    for line in debug_text(elf, execution).splitlines():
+        err().print(f"[dim]debug[/]     {escape(line)}")
 
 
 def _show_forecast(table: Table, forecast: Forecast) -> None:

@@ -123,6 +123,7 @@ RUNS: dict[str, Words] = {
     "top": lambda here: (here.proven,),
     "report": lambda here: (here.proven, "--out", here.out / "page.html"),
     "run": lambda here: (GUEST,),
+    "new guest": lambda here: (here.out / "ledger", "--lang", "c"),
     "air report": lambda here: ("tests.support.air_examples:Fibonacci",),
     "air check": lambda here: ("tests.support.air_examples:Fibonacci",),
     "air compile": lambda here: ("fibonacci", "--arch", "90"),

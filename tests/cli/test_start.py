@@ -54,6 +54,7 @@ BESIDE = {
     "export": {"option_groups", "verify"},
     "kernels": {"option_groups", "variadic"},
     "key": {"option_groups", "programs"},
+    "new": {"option_groups"},
     "prove": {"option_groups", "programs", "variadic"},
     "resume": {"option_groups", "programs", "prove", "variadic"},
     "security": {"option_groups", "programs"},

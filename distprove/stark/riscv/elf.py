@@ -65,8 +65,8 @@ class Segment(NamedTuple):
     executable: bool
 
 
-class Function(NamedTuple):
-    """A symbol of code."""
+class Symbol(NamedTuple):
+    """A name for a part of memory, such as a function."""
 
     address: int
     size: int
@@ -87,10 +87,15 @@ class Elf:
     the file's."""
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[Symbol, ...]:
         """Symbols of code, by ascending address; none of a stripped file. Only the profile uses them, so tables that
         make no sense are passed over."""
         return _functions(self.data)
+
+    def symbol(self, name: str) -> Symbol | None:
+        """Address and size of the first symbol of that name with a size; None of a stripped file."""
+        found = (each for each in _symbols(self.data, _sections(self.data)) if each.name == name and each.size)
+        return next((Symbol(each.value, each.size, each.name) for each in found), None)
 
     @cached_property
     def program(self) -> tuple[tuple[int, U32], ...]:
@@ -290,13 +295,13 @@ def _text(data: bytes, at: int, size: int) -> Callable[[int], str]:
     return lambda at: names[at : min(names.find(b"\0", at), at + LONGEST_NAME)].decode("utf-8", "replace")
 
 
-def _functions(data: bytes) -> tuple[Function, ...]:
-    sections, found = _sections(data), dict[int, Function]()
+def _functions(data: bytes) -> tuple[Symbol, ...]:
+    sections, found = _sections(data), dict[int, Symbol]()
     for name, value, size, kind, section in _symbols(data, sections):
         if kind not in (_FUNCTION, _UNTYPED) or not 0 < section < len(sections) or not sections[section].flags & _CODE:
             continue
         known = found.get(value)
         # Of several at one address the one that says its size; assemblers' own labels are not names.
         if name and not name.startswith(("$", ".L")) and (known is None or (size and not known.size)):
-            found[value] = Function(value, size, name)
+            found[value] = Symbol(value, size, name)
     return tuple(found[address] for address in sorted(found))

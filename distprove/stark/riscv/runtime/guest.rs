@@ -8,13 +8,16 @@
 //     extern "C" fn main() -> u32 { ... }
 //
 // and is linked with start.S and guest.ld. A panic exits with code 254. Memory is never given back: see `Heap`.
+// A project of `distprove new guest` has another heap and another panic handler, by its feature `project`.
 #![allow(dead_code)]
 
 extern crate alloc;
 
 use alloc::vec::Vec;
+#[cfg(not(feature = "project"))]
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::{asm, global_asm};
+#[cfg(not(feature = "project"))]
 use core::cell::UnsafeCell;
 
 global_asm!(include_str!("start.S"));
@@ -71,22 +74,28 @@ fn read(number: u32) -> Vec<u8> {
     bytes
 }
 
+#[cfg(not(feature = "project"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     exit(254)
 }
 
+#[cfg(not(feature = "project"))]
 /// Gives out memory from the end of the program upwards, and takes none back. The machine's memory is zero at the start.
 struct Heap(UnsafeCell<usize>);
 
+#[cfg(not(feature = "project"))]
 unsafe impl Sync for Heap {}
 
+#[cfg(not(feature = "project"))]
 extern "C" {
     static __heap_start: u8;
 }
 
+#[cfg(not(feature = "project"))]
 const HEAP_END: usize = 0x3000_0000;
 
+#[cfg(not(feature = "project"))]
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let next = self.0.get();
@@ -102,5 +111,6 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 }
 
+#[cfg(not(feature = "project"))]
 #[global_allocator]
 static HEAP: Heap = Heap(UnsafeCell::new(0));

@@ -1,0 +1,56 @@
+"""Makes the folder of a new guest: a project that `cargo` or `make` builds, with its runtime and an example."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from distprove.errors import UsageError
+from distprove.formats.files import kind_at
+
+HOME = Path(__file__).resolve().parent
+TEMPLATES, RUNTIME = HOME / "templates", HOME / "runtime"
+LANGUAGES = {
+    "rust": ("runtime/src", ("guest.rs", "guest.ld", "start.S")),
+    "c": ("runtime", ("guest.h", "guest.ld", "memory.c", "start.S")),
+}
+"""For each language the folder of a project that takes files of the runtime, and their names."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_TEMPLATE = ".in"
+"""Ending of templates whose own ending would mean something to tools of this project. It is left off."""
+
+
+def make_project(folder: Path, language: str) -> list[Path]:
+    """Write a new guest's project to `folder`, whose last name becomes the guest's. Returns the files written.
+
+    Raises UsageError for an unknown language, an existing folder, or a name that is no crate's.
+    """
+    if language not in LANGUAGES:
+        raise UsageError(f"--lang is {' or '.join(LANGUAGES)}, not {language!r}")
+    name = folder.name
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"a guest's name is a small letter, then at most 63 of a-z, 0-9 and _, not {name!r}")
+    if kind_at(folder):
+        raise UsageError(f"{folder} is there already; choose another name")
+    written = []
+    for place, source in _files(language):
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if source.parent == RUNTIME:
+            shutil.copyfile(source, path)
+        else:
+            path.write_text(source.read_text(encoding="utf-8").replace("@NAME@", name), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _files(language: str) -> Iterator[tuple[str, Path]]:
+    """The place in a project and the source of each file."""
+    for top in (TEMPLATES / "both", TEMPLATES / language):
+        for source in sorted(path for path in top.rglob("*") if path.is_file()):
+            yield source.relative_to(top).as_posix().removesuffix(_TEMPLATE), source
+    place, names = LANGUAGES[language]
+    for name in names:
+        yield f"{place}/{name}", RUNTIME / name

@@ -1,0 +1,260 @@
+"""Typed input and output of guests: Python values as the bytes that a guest of `distprove new guest` reads and writes.
+
+    @dataclass
+    class Order:
+        customer: str
+        cents: U64
+
+    Path("input.bin").write_bytes(encode(list[Order], [Order("ada", 250)]))
+    report = decode(Report, output, padded=True)
+
+The encoding is postcard's wire format, version 1, which serde gives Rust; `values.h` of a project in C has it too.
+Types: the integers below, `bool`, `float` (Rust's f64), `str`, `bytes`, `list[T]`, `dict[K, V]`, `tuple[A, B]`,
+`T | None`, dataclasses (fields in their order), and `enum.Enum` (variants without fields, by position). A value has no
+names or types in it: both sides must declare the same.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, overload
+
+from distprove.errors import FormatError, UsageError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Width:
+    """Bits and sign of an integer."""
+
+    bits: int
+    signed: bool = False
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Least and largest value."""
+        return (-(1 << self.bits - 1), (1 << self.bits - 1) - 1) if self.signed else (0, (1 << self.bits) - 1)
+
+
+U8, U16, U32 = Annotated[int, Width(8)], Annotated[int, Width(16)], Annotated[int, Width(32)]
+U64, U128 = Annotated[int, Width(64)], Annotated[int, Width(128)]
+I8, I16, I32 = Annotated[int, Width(8, True)], Annotated[int, Width(16, True)], Annotated[int, Width(32, True)]
+I64, I128 = Annotated[int, Width(64, True)], Annotated[int, Width(128, True)]
+
+DEEPEST = 64
+"""Values within values: a type may hold itself."""
+PADDING = 3
+"""Zeros that a host call may add behind a value, as the output has whole words."""
+_LENGTH = Width(32)
+_DOUBLE = struct.Struct("<d")
+
+
+def encode(kind: Any, value: object) -> bytes:
+    """The bytes of a value of the type `kind`. Raises UsageError for a value of another type, or an unknown type."""
+    out = bytearray()
+    _write(kind, value, out, 0)
+    return bytes(out)
+
+
+@overload
+def decode(kind: type[T], data: bytes, *, padded: bool = False) -> T: ...
+@overload
+def decode(kind: Any, data: bytes, *, padded: bool = False) -> Any: ...
+def decode(kind: Any, data: bytes, *, padded: bool = False) -> Any:
+    """The value of the type `kind` in `data`; with `padded`, up to three zeros may follow it, as they do in an output.
+
+    Raises FormatError for bytes that are no such value, UsageError for an unknown type.
+    """
+    reader = _Reader(data)
+    value = _read(kind, reader, 0)
+    rest = data[reader.place :]
+    if rest and not (padded and len(rest) <= PADDING and not any(rest)):
+        raise FormatError(f"{len(rest)} bytes follow the value of {_shown(kind)}, which ends at byte {reader.place}")
+    return value
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data, self.place = data, 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self.place
+
+    def take(self, size: int) -> bytes:
+        if size > self.left:
+            raise FormatError(f"the bytes end at {len(self._data)}, within a value")
+        self.place += size
+        return self._data[self.place - size : self.place]
+
+    def varint(self, bits: int) -> int:
+        """An integer in groups of seven bits, the lowest first."""
+        value = 0
+        for shift in range(0, bits, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >> bits:
+                    break
+                return value
+        raise FormatError(f"an integer of more than {bits} bits before byte {self.place}")
+
+    def length(self) -> int:
+        """A count of parts. Each takes a byte at least, so that no count allocates more than the bytes do."""
+        count = self.varint(_LENGTH.bits)
+        if count > self.left:
+            raise FormatError(f"a length of {count} at byte {self.place}, with {self.left} bytes left")
+        return count
+
+
+def _write_varint(value: int, out: bytearray) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _write(kind: Any, value: Any, out: bytearray, depth: int) -> None:
+    if depth > DEEPEST:
+        raise UsageError(f"values lie in one another more than {DEEPEST} deep")
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    inner = _optional(kind)
+    if inner is not None:
+        out.append(value is not None)
+        if value is not None:
+            _write(inner, value, out, depth + 1)
+    elif isinstance(width := _width(kind), Width):
+        least, largest = width.bounds
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
+            raise _wrong(kind, value)
+        if width.bits == 8:
+            out.append(value & 0xFF)
+        else:
+            _write_varint((value << 1) ^ (value >> width.bits - 1) if width.signed else value, out)
+    elif kind is bool and isinstance(value, bool):
+        out.append(value)
+    elif kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        out += _DOUBLE.pack(value)
+    elif (kind is str and isinstance(value, str)) or (kind is bytes and isinstance(value, (bytes, bytearray))):
+        raw = value.encode("utf-8") if isinstance(value, str) else bytes(value)
+        _write_varint(len(raw), out)
+        out += raw
+    elif origin is list and isinstance(value, (list, tuple)):
+        _write_varint(len(value), out)
+        for each in value:
+            _write(arguments[0], each, out, depth + 1)
+    elif origin is dict and isinstance(value, dict):
+        _write_varint(len(value), out)
+        for key, each in value.items():
+            _write(arguments[0], key, out, depth + 1)
+            _write(arguments[1], each, out, depth + 1)
+    elif origin is tuple and isinstance(value, (list, tuple)) and len(value) == len(arguments):
+        for inner_kind, each in zip(arguments, value, strict=True):
+            _write(inner_kind, each, out, depth + 1)
+    elif _is_enum(kind) and isinstance(value, kind):
+        _write_varint(list(kind).index(value), out)
+    elif is_dataclass(kind) and isinstance(kind, type) and isinstance(value, kind):
+        for name, inner_kind in _fields(kind):
+            _write(inner_kind, getattr(value, name), out, depth + 1)
+    else:
+        _require_known(kind)
+        raise _wrong(kind, value)
+
+
+def _read(kind: Any, reader: _Reader, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise FormatError(f"values lie in one another more than {DEEPEST} deep")
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    inner = _optional(kind)
+    if inner is not None:
+        return _read(inner, reader, depth + 1) if _flag(reader) else None
+    if isinstance(width := _width(kind), Width):
+        return _integer(width, reader)
+    if kind is bool:
+        return _flag(reader)
+    if kind is float:
+        return _DOUBLE.unpack(reader.take(8))[0]
+    if kind in (str, bytes):
+        raw = reader.take(reader.length())
+        return raw if kind is bytes else _text(raw)
+    read: Callable[[Any], Any] = lambda inner_kind: _read(inner_kind, reader, depth + 1)  # noqa: E731
+    if origin is list:
+        return [read(arguments[0]) for _ in range(reader.length())]
+    if origin is dict:
+        return {read(arguments[0]): read(arguments[1]) for _ in range(reader.length())}
+    if origin is tuple:
+        return tuple(read(each) for each in arguments)
+    if _is_enum(kind):
+        variants, number = list(kind), reader.varint(32)
+        if number >= len(variants):
+            raise FormatError(f"variant {number} of {_shown(kind)}, which has {len(variants)}")
+        return variants[number]
+    _require_known(kind)
+    return kind(**{name: read(inner_kind) for name, inner_kind in _fields(kind)})
+
+
+def _integer(width: Width, reader: _Reader) -> int:
+    if width.bits == 8:
+        return int.from_bytes(reader.take(1), "little", signed=width.signed)
+    value = reader.varint(width.bits)
+    return (value >> 1) ^ -(value & 1) if width.signed else value
+
+
+def _flag(reader: _Reader) -> bool:
+    byte = reader.take(1)[0]
+    if byte > 1:
+        raise FormatError(f"{byte} at byte {reader.place - 1}, where 0 or 1 is expected")
+    return bool(byte)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"a text is not UTF-8: {error.reason}") from None
+
+
+def _width(kind: Any) -> object:
+    return next(iter(typing.get_args(kind)[1:]), None) if typing.get_origin(kind) is Annotated else None
+
+
+def _optional(kind: Any) -> Any:
+    """T of `T | None`; None of another type."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) in (typing.Union, types.UnionType) and len(arguments) == 2 and type(None) in arguments:
+        return arguments[arguments[0] is type(None)]
+    return None
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, enum.Enum)
+
+
+def _fields(kind: Any) -> list[tuple[str, Any]]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [(each.name, hints[each.name]) for each in fields(kind)]
+
+
+def _require_known(kind: Any) -> None:
+    """Raise UsageError for a type that has no encoding."""
+    known = kind in (bool, float, str, bytes) or typing.get_origin(kind) in (list, dict, tuple)
+    if not (known or _is_enum(kind) or (is_dataclass(kind) and fields(kind))):
+        hint = "; give an integer its width, such as U32" if kind is int else ""
+        raise UsageError(f"{_shown(kind)} has no encoding{hint}")
+
+
+def _wrong(kind: Any, value: object) -> UsageError:
+    """Names types alone: the value may be a secret."""
+    return UsageError(f"a value of type {type(value).__name__} is no {_shown(kind)}, or is out of its range")
+
+
+def _shown(kind: Any) -> str:
+    if isinstance(width := _width(kind), Width):
+        return f"{'I' if width.signed else 'U'}{width.bits}"
+    return getattr(kind, "__name__", str(kind)) if not typing.get_args(kind) else str(kind)

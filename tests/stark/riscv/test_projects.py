@@ -1,0 +1,214 @@
+"""Projects of `distprove new guest`: their files, their builds, their input, output and debug stream.
+
+The guests `ledger_c.elf` and `ledger_rust.elf` are the examples of both languages, built and stripped of debug
+information: they run where no toolchain is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import distprove
+from distprove.errors import UsageError
+from distprove.stark.riscv.debug import debug_text
+from distprove.stark.riscv.elf import read_elf
+from distprove.stark.riscv.executor import Execution, Inputs
+from distprove.stark.riscv.project import LANGUAGES, make_project
+from distprove.stark.riscv.values import U64, decode, encode
+from tests.cli.conftest import run, why_refused
+from tests.support import ROOT
+from tests.support.guest_projects import build
+
+GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
+ORDERS = [("ada", 250), ("bob", 0), ("\u00e9ve", 1 << 40)]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The names of a project's `host.py`."""
+    folder = tmp_path_factory.mktemp("host") / "ledger"
+    make_project(folder, "c")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield vars(importlib.import_module("host"))
+        patch.delitem(sys.modules, "host")
+
+
+def ran(path: Path, private: bytes) -> tuple[int, bytes, str]:
+    """Exit code, output and debug stream of a run."""
+    elf = read_elf(path)
+    execution = Execution(elf, Inputs(private))
+    done = execution.run()
+    return done.exit_code, done.output, debug_text(elf, execution)
+
+
+def check_ledger(path: Path, host: dict[str, Any]) -> None:
+    order, report = host["Order"], host["Report"]
+    kind = list[order]  # type: ignore[valid-type]
+    code, output, debug = ran(path, encode(kind, [order(*each) for each in ORDERS]))
+    assert (code, decode(report, output, padded=True)) == (0, report(3, 250 + (1 << 40), 1 << 40))
+    assert debug == "ada spends 250\nbob spends 0\n\u00e9ve spends 1099511627776\n"
+    code, output, debug = ran(path, encode(kind, []))
+    assert (code, decode(report, output, padded=True), debug) == (0, report(0, 0, None), "")
+    good = encode(kind, [order("ada", 250)])
+    for bad in (b"", b"\xff" * 6, good[:-1], good + b"\0"):
+        code, output, debug = ran(path, bad)
+        assert (code, output) == (254, b"")
+        assert "input" in debug or "larger than its type" in debug
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_built_example_reads_writes_and_prints(language: str, host: dict[str, Any]) -> None:
+    check_ledger(GUESTS / f"ledger_{language}.elf", host)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_project_builds_runs_is_proven_and_verified(language: str, host: dict[str, Any], tmp_path: Path) -> None:
+    elf = build(tmp_path / "ledger", language)
+    check_ledger(elf, host)
+    order, report = host["Order"], host["Report"]
+    (tmp_path / "input.bin").write_bytes(encode(list[order], [order("ada", 5)]))  # type: ignore[valid-type]
+    proven = distprove.prove(
+        system="stark",
+        program="riscv",
+        arguments={"elf": str(elf), "input": str(tmp_path / "input.bin")},
+        out=tmp_path / "run",
+        security=32,
+        executor={"local": True, "threads": 2, "gpus": 0},
+    )
+    distprove.verify(proven.run, program="riscv", arguments={"elf": str(elf)}, least_security=32)
+    output = (proven.run / "output.bin").read_bytes()
+    assert decode(report, output, padded=True) == report(1, 5, 5)
+    files = b"".join(path.read_bytes() for path in proven.run.rglob("*") if path.is_file())
+    assert b"spends" not in files
+
+
+FREES_C = """
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include "values.h"
+
+static int started;
+__attribute__((constructor)) static void start(void) { started = 7; }
+
+int main(void) {
+  assert(started == 7 && errno == 0);
+  for (int i = 0; i < 2000; ++i) {  // 2 GB in all
+    volatile char* memory = malloc(1 << 20);
+    assert(memory != NULL);
+    memory[i] = 1;
+    free((void*)memory);
+  }
+  unsigned* some = realloc(NULL, 8);
+  some[1] = 5;
+  some = realloc(some, 4000);
+  assert(some[1] == 5 && (uintptr_t)some % 16 == 0);
+  memset(some, 255, 4000);
+  free(some);
+  unsigned* zeros = calloc(1000, 4);
+  assert(zeros == some && zeros[0] == 0 && zeros[999] == 0);
+  volatile size_t many = 1u << 20;
+  assert(malloc(many << 10) == NULL && errno == ENOMEM && calloc(many, many) == NULL);
+  assert(strtol("99999999999999", NULL, 10) == 2147483647 && errno == ERANGE);
+  Writer out = {0};
+  put_u8(&out, 200), put_u16(&out, 65535), put_i32(&out, -5), put_i64(&out, INT64_MIN), put_bytes(&out, "hi", 2);
+  commit(&out);
+  assert(!"the last line");
+}
+"""
+FREES_RUST = """
+#![no_std]
+#![no_main]
+extern crate alloc;
+use alloc::{string::String, vec, vec::Vec};
+
+guest::entry!(main);
+
+fn main() {
+    for i in 0..2000 {
+        let mut memory: Vec<u8> = Vec::with_capacity(1 << 20); // 2 GB in all
+        memory.push(i as u8);
+        core::hint::black_box(&memory);
+    }
+    let mut grown = vec![1u64];
+    for i in 0..1000 {
+        grown.push(i);
+        core::hint::black_box(&grown);
+    }
+    assert_eq!((grown[0], grown[500], grown.len()), (1, 499, 1001));
+    let mut huge: Vec<u8> = Vec::new();
+    assert!(huge.try_reserve_exact(1 << 30).is_err());
+    guest::commit(&(200u8, 65535u16, -5i32, i64::MIN, String::from("hi")));
+    panic!("the last line");
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("language", "example"), [("c", FREES_C), ("rust", FREES_RUST)])
+def test_memory_is_taken_back_and_a_failure_says_where(language: str, example: str, tmp_path: Path) -> None:
+    """Of C also that constructors run, and that errno and the C library work."""
+    code, output, debug = ran(build(tmp_path / "frees", language, example), b"")
+    assert (code, output.rstrip(b"\0")) == (254, b"\xc8\xff\xff\x03\x09" + b"\xff" * 9 + b"\x01\x02hi")
+    assert "the last line" in debug
+    assert f"main.{'c' if language == 'c' else 'rs'}" in debug
+
+
+def test_run_shows_the_debug_stream(tmp_path: Path) -> None:
+    (tmp_path / "input").write_bytes(b"\x01\x08\x1b[31mred\x05")
+    args = ("run", GUESTS / "ledger_c.elf", "--input", tmp_path / "input")
+    done = run(*args)
+    assert done.exit_code == 0, done.output
+    assert "debug     \\x1b[31mred spends 5\n" in done.stderr
+    assert "spends" not in done.stdout
+    assert json.loads(run(*args, "--json").stdout)["debug"] == "\x1b[31mred spends 5\n"
+    cut = run(*args, "--max-cycles", "800")
+    assert (cut.exit_code, "did not end" in " ".join(cut.stderr.split())) == (1, True)
+
+
+def test_a_long_debug_stream_keeps_its_end() -> None:
+    """A ring of 2^16 bytes, written with 200 kB."""
+    order = encode(list[tuple[str, U64]], [("x" * 90, n) for n in range(2000)])
+    _, _, debug = ran(GUESTS / "ledger_rust.elf", order)
+    assert len(debug) == 1 << 16
+    assert debug.endswith(f"{'x' * 90} spends 1999\n")
+
+
+def test_a_file_without_the_symbol_has_no_debug_stream() -> None:
+    assert ran(GUESTS / "sha256.elf", b"abc")[2] == ""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_project_has_the_runtime_of_this_version(language: str, tmp_path: Path) -> None:
+    done = run("new", "guest", tmp_path / "my_guest", "--lang", language)
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / "my_guest"
+    place, names = LANGUAGES[language]
+    for name in names:
+        shipped = ROOT / "distprove" / "stark" / "riscv" / "runtime" / name
+        assert (folder / place / name).read_bytes() == shipped.read_bytes()
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if "@NAME@" in path.read_text() or path.suffix == ".in"]
+    commands = re.findall(r"^    (\S.*)", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["make" if language == "c" else "cargo", *3 * ["distprove"]]
+    assert "my_guest" in commands[1]
+
+
+def test_a_project_is_made_where_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    assert "is there already" in why_refused(run("new", "guest", tmp_path / "there"))
+    assert "--lang is rust or c" in why_refused(run("new", "guest", tmp_path / "x", "--lang", "go"))
+    for name in ("Ledger", "my-guest", "1st", "a b", "x" * 65):
+        with pytest.raises(UsageError, match="a guest's name is"):
+            make_project(tmp_path / name, "rust")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
