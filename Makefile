@@ -15,7 +15,7 @@ NATIVE := kernels/CMakeLists.txt $(shell find kernels distprove -name '*.cpp' -o
   $(shell grep -rl --include='*.py' CppRows distprove/stark)
 INTEROP := tests/interop/node_modules/.ready
 
-.PHONY: demo test pytest fuzz lint format setup gpu-compile performance tables constraints node clean check-tools FORCE
+.PHONY: demo test pytest fuzz lint format setup wheel gpu-compile performance tables constraints node clean check-tools FORCE
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
@@ -47,6 +47,17 @@ format: $(VENV)/.ready-test
 gpu-compile: $(VENV)/.ready-test
 	$(BIN)/distprove kernels --arch 80 --arch 90 --arch 100 --arch 120
 
+# dist/distprove-*.whl for machines without a compiler: for this Python, or from 3.12 on for it and all later ones. Its tag
+# names the oldest C library that it runs with. `.ci/wheel-requirements.txt` has what checks and writes that tag.
+wheel: $(BIN)/python | check-tools
+	@$(INSTALL) --requirement .ci/build-requirements.txt --requirement .ci/wheel-requirements.txt
+	@rm -rf build/wheel dist
+	$(UV) build --wheel --no-build-isolation --python $(BIN)/python --out-dir build/wheel \
+	  --config-setting 'build-dir=build/portable-{wheel_tag}' --config-setting cmake.define.DP_PORTABLE=ON \
+	  $(if $(wildcard $(VENV)/include-python),--config-setting 'cmake.define.Python_INCLUDE_DIR=$(CURDIR)/$(VENV)/include-python') .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/distprove-*.whl
+	$(BIN)/python -m distprove.measure.wheels dist/distprove-*.whl
+
 # docs/performance.md from the raw results in docs/results.
 performance: $(VENV)/.ready
 	$(BIN)/python -m distprove.measure.performance_page
@@ -57,7 +68,7 @@ tables: $(VENV)/.ready
 
 # cuda-bindings stays unpinned: its major version must follow the CUDA extra.
 PIN := $(UV) pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header --no-emit-index-url \
-  --no-emit-package cuda-bindings pyproject.toml .ci/build-requirements.txt
+  --no-emit-package cuda-bindings pyproject.toml .ci/build-requirements.txt .ci/wheel-requirements.txt
 constraints: $(UV)
 	$(PIN) --extra test --extra cuda13 --output-file constraints.13
 	$(PIN) --extra cuda12 --constraint constraints.13 --output-file constraints.12

@@ -56,6 +56,7 @@ REACHED = {
 RECURSION, WRAP = "distprove.stark.recursion", "distprove.stark.wrap"
 DOORS = {
     ("distprove.stark.systems", f"{RECURSION}.system"),
+    ("distprove.stark.programs.row_texts", f"{RECURSION}.columns"),
     ("distprove.stark.job_verifier", f"{RECURSION}.whole"),
     ("distprove.stark.keyfile", f"{RECURSION}.tree_keys"),
     ("distprove.stark.keyfile", f"{RECURSION}.jobs_keys"),

@@ -50,7 +50,7 @@ OF_ONE_SYSTEM = (
         f"distprove/measure/{name}"
         for name in (
             *("campaign/", "filecoin.py", "groth16.py", "performance_page.py"),
-            *("stark.py", "stark_limits.py", "tables.py", "versus.py"),
+            *("stark.py", "stark_limits.py", "tables.py", "versus.py", "wheels.py"),
         )
     ),
 )
