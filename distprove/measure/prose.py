@@ -59,7 +59,9 @@ class Prose:
 def pages() -> dict[str, Path]:
     """Documents of the project by name."""
     top = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
-    return {path.name: path for path in (*top, *sorted((ROOT / "docs").glob("*.md")))}
+    docs = ROOT / "docs"
+    pages = {p.relative_to(docs).as_posix(): p for p in sorted((*docs.glob("*.md"), *docs.glob("tutorials/*.md")))}
+    return {**{path.name: path for path in top}, **pages}
 
 
 def words(sentence: str) -> int:
