@@ -15,7 +15,7 @@ NATIVE := kernels/CMakeLists.txt $(shell find kernels distprove -name '*.cpp' -o
   $(shell grep -rl --include='*.py' CppRows distprove/stark)
 INTEROP := tests/interop/node_modules/.ready
 
-.PHONY: demo test pytest fuzz lint format setup wheel gpu-compile performance tables constraints node clean check-tools FORCE
+.PHONY: demo test pytest fuzz lint format setup wheel docs gpu-compile performance tables constraints node clean check-tools FORCE
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
@@ -51,16 +51,23 @@ gpu-compile: $(VENV)/.ready-test
 # names the oldest C library that it runs with. `.ci/wheel-requirements.txt` has what checks and writes that tag.
 wheel: $(BIN)/python | check-tools
 	@$(INSTALL) --requirement .ci/build-requirements.txt --requirement .ci/wheel-requirements.txt
-	@rm -rf build/wheel dist
+	@rm -rf build/wheel
 	$(UV) build --wheel --no-build-isolation --python $(BIN)/python --out-dir build/wheel \
 	  --config-setting 'build-dir=build/portable-{wheel_tag}' --config-setting cmake.define.DP_PORTABLE=ON \
 	  $(if $(wildcard $(VENV)/include-python),--config-setting 'cmake.define.Python_INCLUDE_DIR=$(CURDIR)/$(VENV)/include-python') .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/distprove-*.whl
-	$(BIN)/python -m distprove.measure.wheels dist/distprove-*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir build/wheel/tagged build/wheel/distprove-*.whl
+	$(BIN)/python -m distprove.measure.wheels build/wheel/tagged/*.whl
+	@mkdir -p dist && mv build/wheel/tagged/*.whl dist && ls dist/distprove-*.whl
 
 # docs/performance.md from the raw results in docs/results.
 performance: $(VENV)/.ready
 	$(BIN)/python -m distprove.measure.performance_page
+
+# The documents as a site, in build/site. A link that leads nowhere fails it.
+docs: $(VENV)/.ready
+	@$(INSTALL) --requirement pyproject.toml --extra docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 # The tables of docs/operations.md that the code has: rules of recovery, limits of time.
 tables: $(VENV)/.ready
@@ -70,7 +77,7 @@ tables: $(VENV)/.ready
 PIN := $(UV) pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header --no-emit-index-url \
   --no-emit-package cuda-bindings pyproject.toml .ci/build-requirements.txt .ci/wheel-requirements.txt
 constraints: $(UV)
-	$(PIN) --extra test --extra cuda13 --output-file constraints.13
+	$(PIN) --extra test --extra docs --extra cuda13 --output-file constraints.13
 	$(PIN) --extra cuda12 --constraint constraints.13 --output-file constraints.12
 	{ sed -n '/^#/p' constraints.txt; sort -u constraints.12 constraints.13; } > constraints.new
 	mv constraints.new constraints.txt
