@@ -183,7 +183,7 @@ def _prove(
     bench: Bench, key: Any, name: str, inputs: Mapping[str, NDArray[np.uint64]], steps: Steps
 ) -> tuple[Any, Any]:
     committed = bench.commit(key, name, inputs, steps)
-    challenge = engine_of(key.key).job_challenge(key.key, [committed.commitment])
+    challenge = engine_of(key.key).job_challenge(key.key, [committed.commitment], None)
     return committed, bench.prove(key, committed, challenge, steps)
 
 

@@ -57,8 +57,8 @@ class Engine:
     heights_in: Callable[[Any, Any, str], LogHeights]
     verify_job: Callable[[Any, Sequence[str], Sequence[Sequence[int]], Sequence[Any], bytes | None], None]
     check_commitments: Callable[[Any, Sequence[Commitment]], Any]
-    job_challenge: Callable[[Any, Sequence[Commitment]], bytes]
-    """Takes a key and the commitments of all partitions."""
+    job_challenge: Callable[[Any, Sequence[Commitment], bytes | None], bytes]
+    """Takes a key, the commitments of all partitions and the job's output."""
 
 
 def engine_named(name: str) -> Engine:

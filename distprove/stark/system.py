@@ -200,7 +200,7 @@ class StarkSystem:
     def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
         """The job's challenge, from the commitments that `commit` returned for all partitions, in order."""
         parsed = [Commitment.from_bytes(c) for c in commitments]
-        challenge: bytes = engine_of(self.params).job_challenge(self.key, parsed)
+        challenge: bytes = engine_of(self.params).job_challenge(self.key, parsed, self.output())
         return challenge
 
     def planned_challenge(self) -> bytes | None:

@@ -145,7 +145,7 @@ def _global_terminals(key: VerifyingKey, proof: JobPart) -> list[Ext | None]:
     return [terminal for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
 
 
-def _job_challenge(key: VerifyingKey, commitments: Sequence[Commitment]) -> bytes:
+def _job_challenge(key: VerifyingKey, commitments: Sequence[Commitment], output: bytes | None) -> bytes:
     return job_challenge(key.digest, commitments)
 
 

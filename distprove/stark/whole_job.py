@@ -43,8 +43,8 @@ class Part(Protocol):
 class JobRules:
     """What an engine decides of a job."""
 
-    challenge: Callable[[Any, Sequence[Commitment]], bytes]
-    """Takes a key and the commitments of all partitions: the job's challenge."""
+    challenge: Callable[[Any, Sequence[Commitment], bytes | None], bytes]
+    """Takes a key, the commitments of all partitions and the job's output: the job's challenge."""
     global_challenges: Callable[[bytes, TreeHash], tuple[Ext, Ext]]
     security: Callable[[Any, Sequence[Sequence[int | None]]], Reached]
     terminals: Callable[[Any, Any], Sequence[Ext | None]]
@@ -71,7 +71,7 @@ def verify_whole_job(
     if len(set(names)) != len(names):
         raise InvalidProof("two partitions have the same name")
     commitments = [p.commitment(name, public) for name, public, p in zip(names, publics, proofs, strict=True)]
-    challenge = rules.challenge(key, commitments)
+    challenge = rules.challenge(key, commitments, output)
     for name, proof in zip(names, proofs, strict=True):
         if proof.challenge != challenge:
             raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")

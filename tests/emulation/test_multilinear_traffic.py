@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from distprove.stark.multilinear.challenges import multilinear_job_challenge
+from distprove.stark.multilinear.job_challenge import multilinear_job_challenge
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.prover import commit, prove
 from distprove.stark.multilinear.proving_key import make_key

@@ -19,7 +19,8 @@ import numpy as np
 from distprove.formats import canonical
 from distprove.stark.field import ZERO, P, Words
 from distprove.stark.multilinear import prover, verifier
-from distprove.stark.multilinear.challenges import global_challenges, multilinear_job_challenge
+from distprove.stark.multilinear.challenges import global_challenges
+from distprove.stark.multilinear.job_challenge import multilinear_job_challenge
 from distprove.stark.multilinear.params import LOG_FOLD
 from distprove.steps import Steps
 from distprove.system import PartitionProof

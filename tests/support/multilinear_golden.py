@@ -55,6 +55,12 @@ JOBS = {
     "multilinear-poseidon2": GoldenJob(
         lambda: Ring(9), 2, Parameters(1, 2, (2, 2, 2), 3, 2, log_shrink=3, log_final=2, tree_hash=POSEIDON2)
     ),
+    # A job that a contract can read: the challenge of its places, and of its output.
+    "multilinear-places": GoldenJob(
+        lambda: Writes(b"a word, and two."),
+        3,
+        Parameters(1, 1, (4, 3), 1, 2, log_final=1, tree_hash=POSEIDON2, places=5),
+    ),
     # Binary nodes under that hash.
     "multilinear-binary": GoldenJob(
         lambda: Ring(4), 1, Parameters(2, 2, (2, 2), 2, 2, log_final=2, tree_hash=TreeHash.POSEIDON2_BINARY)

@@ -10,7 +10,7 @@ from typing import Any
 from distprove.formats import canonical
 from distprove.stark.example import cut, read_inputs
 from distprove.stark.job_verifier import StarkVerifier
-from distprove.stark.multilinear.challenges import multilinear_job_challenge
+from distprove.stark.multilinear.job_challenge import multilinear_job_challenge
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
@@ -75,7 +75,7 @@ def prove_committed(
     pk: MultilinearProvingKey, committed: Sequence[Committed], output: bytes | None = None
 ) -> MultilinearJob:
     """Prove committed partitions as one job."""
-    challenge = multilinear_job_challenge(pk.key, [c.commitment for c in committed])
+    challenge = multilinear_job_challenge(pk.key, [c.commitment for c in committed], output)
     proofs = []
     for c in committed:
         record = canonical.decode(canonical.encode(prove(pk, c, challenge, Steps()).to_record()), "proof")

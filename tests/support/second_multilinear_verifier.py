@@ -170,7 +170,9 @@ class Key(s.Key):
         need(all(type(v) in (int, str) for v in record["arguments"].values()), "an argument of another type")
         self.record = record
         self.digest = H(b"distprove multilinear key" + C(record))
-        self.params = fields(record["params"], dict.fromkeys(LIMITS, int) | {"queries": list, "hash": str})
+        readable = {"places": int} if isinstance(record["params"], dict) and "places" in record["params"] else {}
+        self.params = fields(record["params"], dict.fromkeys(LIMITS, int) | {"queries": list, "hash": str} | readable)
+        self.places = integer(self.params["places"], 1, 64) if readable else 0
         for name, (least, most) in LIMITS.items():
             integer(self.params[name], least, most)
         need(1 <= len(self.params["queries"]) <= 8, "no queries, or for too many rounds")
@@ -180,6 +182,7 @@ class Key(s.Key):
         self.bn254 = self.params["hash"] == "poseidon2-bn254"
         self.poseidon2 = self.params["hash"] != "keccak256" and not self.bn254
         self.binary = self.params["hash"] == "poseidon2-binary"
+        need(not self.places or self.params["hash"] == "poseidon2", "places under another hash")
         need(1 <= len(record["tables"]) <= 512, "no tables, or too many")
         self.tables: list[Any] = [Table(t) for t in record["tables"]]
         need(len({t["name"] for t in record["tables"]}) == len(self.tables), "two tables of one name")
@@ -187,6 +190,7 @@ class Key(s.Key):
         self.statement = record["statement"]
         self.public_values = self._check_statement()
         need(all(t.public == self.public_values for t in self.tables), "a table with other public values")
+        need(not self.places or "output" in self.statement, "places and no output")
         self.l = self.params["log_skip"]
         heights = listed(record["fixed_heights"], len(self.tables))
         for table, height in zip(self.tables, heights, strict=True):
@@ -622,6 +626,46 @@ def folded(leaf: list[Element], j: int, log_domain: int, alphas: list[Element]) 
 # -- 6. The job -------------------------------------------------------------------------------------------------------
 
 
+def job_challenge(key: Key, commitments: Sequence[Sequence[Any]], output: bytes | None) -> bytes:
+    """From name, heights, public values, root and anchor of each partition."""
+    if key.places:
+        return readable_challenge(key, commitments, output)
+    if any(scope == "global" for _, scope, _ in key.record["buses"]):
+        return H(b"distprove multilinear job 1" + C([key.digest, len(commitments), [list(c) for c in commitments]]))
+    return H(b"distprove multilinear list 1" + C([key.digest, len(commitments), [c[0] for c in commitments]]))
+
+
+def readable_challenge(key: Key, commitments: Sequence[Sequence[Any]], output: bytes | None) -> bytes:
+    if output is None:
+        raise Refused("the output is not given")
+    need(len(commitments) <= key.places, "more partitions than places")
+    need(len(output) <= 32 and len(output) % 4 == 0, "an output that no contract reads")
+    places = [[1, *segment_digest(key, *own)] for own in commitments]
+    places += [[0] * 5] * (key.places - len(places))
+    words = [word for place in places for word in place]
+    t = s.Poseidon2Transcript(b"multilinear job")
+    t.absorb("key", key.digest)
+    t.absorb_words("segments", struct.pack(f"<{len(words)}Q", *words))
+    read = [len(output), *struct.unpack("<8I", output.ljust(32, b"\0"))]
+    t.absorb_words("output", struct.pack("<9Q", *read))
+    drawn = t.words("job")
+    return struct.pack("<4Q", *(next(drawn) for _ in range(4)))
+
+
+def segment_digest(
+    key: Key, name: str, heights: Sequence[int], public: Sequence[int], root: bytes, anchor: bytes
+) -> list[int]:
+    t = s.Poseidon2Transcript(b"multilinear segment")
+    t.absorb("key", key.digest)
+    t.absorb("name", name.encode())
+    t.absorb("heights", bytes(heights))
+    t.absorb_words("public", struct.pack(f"<{len(public)}Q", *public))
+    t.absorb_words("main", root)
+    t.absorb_words("anchor", anchor)
+    words = t.words("segment")
+    return [next(words) for _ in range(4)]
+
+
 def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]], output: bytes | None = None) -> None:
     """Name, public values and proof of each partition. Raises Refused."""
     key = Key(key_record)
@@ -634,10 +678,7 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
         [name, proof.heights, public, proof.root, proof.anchor_bytes]
         for name, public, proof in zip(names, publics, proofs, strict=True)
     ]
-    if any(scope == "global" for _, scope, _ in key_record["buses"]):
-        challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), commitments]))
-    else:
-        challenge = H(b"distprove multilinear list 1" + C([key.digest, len(partitions), names]))
+    challenge = job_challenge(key, commitments, output)
     need(all(proof.challenge == challenge for proof in proofs), "not a part of this job")
     for name, public, proof in zip(names, publics, proofs, strict=True):
         verify_partition(key, name, public, proof)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support import second_multilinear_verifier as m
-from tests.support.second_verifier import C, H, P, elements, integer, listed, named, need, octets
+from tests.support.second_verifier import P, elements, integer, listed, named, need, octets
 
 Listed = tuple[str, list[int], list[int], bytes, bytes]
 """Name, heights, public values, root and anchor of a partition."""
@@ -31,7 +31,7 @@ def verify_root(
     """Raise Refused, and nothing else, unless the root shows that these partitions are a job under the key. There is a
     key for each leaf."""
     job = JobKeys(root_key_record, node_key_record, leaf_key_records, key_record)
-    stated = stated_by(job, total, partitions)
+    stated = stated_by(job, total, partitions, output)
     verify_proof(m.Key(root_key_record), record, stated)
     check_job(job, stated, partitions, output)
 
@@ -48,7 +48,7 @@ def verify_jobs(
     root_key = m.Key(root_key_record)
     node_key, *leaf_keys = (identity(each) for each in (node_key_record, *leaf_key_records))
     need(2 <= len(jobs) <= 64, "not so many jobs")
-    stated = [stated_by(keys, total, partitions) for keys, total, partitions, _ in jobs]
+    stated = [stated_by(*own) for own in jobs]
     words = [[*identity(keys.root), *own] for (keys, *_), own in zip(jobs, stated, strict=True)]
     need(len(set(map(tuple, words))) == len(words), "a job twice")
     groups = in_fours(words)
@@ -70,7 +70,7 @@ class JobKeys:
     partitions: Any
 
 
-def stated_by(job: JobKeys, total: Sequence[int], partitions: Sequence[Listed]) -> list[int]:
+def stated_by(job: JobKeys, total: Sequence[int], partitions: Sequence[Listed], output: bytes | None) -> list[int]:
     """The public values that the root of a job's tree must have."""
     root_key, key = m.Key(job.root), m.Key(job.partitions)
     node_key, *leaf_keys = (identity(each) for each in (job.node, *job.leaves))
@@ -87,22 +87,11 @@ def stated_by(job: JobKeys, total: Sequence[int], partitions: Sequence[Listed]) 
         elements(anchor, 1)
         for word in struct.unpack("<4Q", octets(root, 32)):
             integer(word, 0, P - 1)
-        t = m.new(root_key, b"multilinear segment")
-        t.absorb("key", key.digest)
-        t.absorb("name", name.encode())
-        t.absorb("heights", bytes(heights))
-        t.absorb_words("public", struct.pack(f"<{len(public)}Q", *public))
-        t.absorb_words("main", root)
-        t.absorb_words("anchor", anchor)
-        words = t.words("segment")
-        digests.append([next(words) for _ in range(4)])
+        digests.append(m.segment_digest(key, name, heights, public, root, anchor))
     groups = in_fours(digests)
     need(len(groups) == len(leaf_keys), "a key for each leaf")
     digest = list_above(root_key, [list_of(root_key, group, 4) for group in groups], leaf_keys, node_key)
-    if any(scope == "global" for _, scope, _ in job.partitions["buses"]):
-        challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), [list(p) for p in partitions]]))
-    else:
-        challenge = H(b"distprove multilinear list 1" + C([key.digest, len(partitions), names]))
+    challenge = m.job_challenge(key, partitions, output)
     a, b, c = (integer(value, 0, P - 1) for value in listed(list(total), 3))
     return [*struct.unpack("<8I", challenge), *digest, a, b, c, *node_key]
 

@@ -95,7 +95,8 @@ def roots_of(
             if job.output is not None and not verifier.has_output:
                 raise InvalidProof("it comes with an output, and its statement has none")
             assert job.whole is not None, "the sum of the job's global buses"
-            found.append(JobRoot.of(verifier.key, makers.node_key, job.partitions, job.whole["sum"], tree_wires))
+            listed = job.partitions, job.whole["sum"], job.output
+            found.append(JobRoot.of(verifier.key, makers.node_key, *listed, tree_wires))
     return found
 
 

@@ -10,7 +10,6 @@ from typing import Any, Generic
 
 from distprove.formats import canonical
 from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Elements, Scalars
-from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.field import Ext, Words
 from distprove.stark.heights import encode_heights
 from distprove.stark.multilinear.key import MultilinearKey
@@ -19,7 +18,6 @@ from distprove.stark.transcript import NumberTranscript, Transcript
 from kernels.cpu.keccak import keccak256
 from kernels.interface.tree_hash import TreeHash
 
-JOB = b"distprove multilinear job 1"
 LIST = b"distprove multilinear list 1"
 
 
@@ -39,7 +37,7 @@ class ProofTranscript(Generic[E]):
         self._t = t = f.transcript(b"multilinear partition", shape.key.params.tree_hash)
         t.absorb(b"key", key)
         t.absorb(b"job", challenge)
-        absorb_statement(t, shape, name, public, root)
+        absorb_statement(t, encode_heights(shape.log_heights), name, public, root)
         self._absorb(b"anchor", [anchor])
 
     def bus_challenges(self) -> tuple[E, E]:
@@ -158,15 +156,8 @@ def anchor_challenges(
     challenge. `key` is the key's digest."""
     t = f.transcript(b"multilinear anchor", shape.key.params.tree_hash)
     t.absorb(b"key", key)
-    absorb_statement(t, shape, name, public, root)
+    absorb_statement(t, encode_heights(shape.log_heights), name, public, root)
     return [f.drawn(t, b"eta") for _ in range(shape.log_height)], f.drawn(t, b"delta")
-
-
-def multilinear_job_challenge(key: MultilinearKey, commitments: Sequence[Commitment]) -> bytes:
-    """The challenge of a job, 32 bytes, which every partition's transcript starts from."""
-    if not key.needs_barrier:
-        return list_challenge(key, [c.name for c in commitments])
-    return job_challenge(key.digest, commitments, JOB)
 
 
 def list_challenge(key: MultilinearKey, names: Sequence[str]) -> bytes:
@@ -187,9 +178,9 @@ def global_challenges(challenge: bytes, tree_hash: TreeHash) -> tuple[Ext, Ext]:
     return draw_global(NUMBERS, challenge, tree_hash)
 
 
-def absorb_statement(t: Transcript, shape: Shape, name: Any, public: Scalars, root: Any) -> None:
-    """Absorb what a partition states beside its anchor."""
+def absorb_statement(t: Transcript, heights: Any, name: Any, public: Scalars, root: Any) -> None:
+    """Absorb what a partition states beside its anchor. `heights` are encoded."""
     t.absorb(b"name", name)
-    t.absorb(b"heights", encode_heights(shape.log_heights))
+    t.absorb(b"heights", heights)
     t.absorb_words(b"public", public)
     t.absorb_root(b"main", root)

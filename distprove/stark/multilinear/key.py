@@ -99,6 +99,8 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
             if height is not None and not (type(height) is int and check_log_height(height, self.params)):
                 raise FormatError(f"{what}: table {table.name}: not a height: {height!r}")
         self.check_front(what)
+        if self.params.places is not None and self.statement.output is None:
+            raise FormatError(f"{what}: places for segments, which a contract reads the output of, and no output")
         fixed = any(t.preprocessed_width for t in self.tables)
         if len(self.preprocessed_root) != (32 if fixed else 0):
             raise FormatError(f"{what}: a root of 32 bytes for preprocessed columns, and none without")

@@ -18,6 +18,7 @@ MAX_LOG_SKIP = 6
 MAX_LOG_COLUMNS = 6
 MAX_ROUNDS = 8
 MAX_QUERIES = 1024
+MAX_PLACES = 64
 
 _LIMITS = {
     "log_blowup": (1, MAX_LOG_BLOWUP),
@@ -51,6 +52,8 @@ class Parameters:
     """WHIR stops at no more than 2^log_final coefficients."""
     tree_hash: TreeHash = TreeHash.KECCAK
     """The hash of trees, transcript and proof of work."""
+    places: int | None = None
+    """Segments for which a job that a contract can read has places; None for other jobs (`multilinear.places`)."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
@@ -59,20 +62,25 @@ class Parameters:
             raise UsageError(f"queries must be numbers for 1 to {MAX_ROUNDS} rounds")
         for number in self.queries:
             _check("queries", number, 1, MAX_QUERIES)
+        if self.places is not None:
+            _check("places", self.places, 1, MAX_PLACES)
+            if self.tree_hash is not TreeHash.POSEIDON2:
+                raise UsageError(f"a job that a contract can read has hash {TreeHash.POSEIDON2.value}")
 
     @property
     def blowup(self) -> int:
         return 1 << self.log_blowup
 
     def to_record(self) -> dict[str, Any]:
-        record = {name: value for name, value in asdict(self).items() if name != "tree_hash"}
-        return {**record, "queries": list(self.queries), "hash": self.tree_hash.value}
+        record = {name: value for name, value in asdict(self).items() if name not in ("tree_hash", "places")}
+        readable = {} if self.places is None else {"places": self.places}
+        return {**record, "queries": list(self.queries), "hash": self.tree_hash.value, **readable}
 
     @classmethod
     def from_record(cls, record: Any) -> Parameters:
         """Read parameters from what `to_record` wrote. Raises FormatError."""
-        names = {f.name for f in fields(cls)} - {"tree_hash"} | {"hash"}
-        if not isinstance(record, dict) or record.keys() != names:
+        names = {f.name for f in fields(cls)} - {"tree_hash", "places"} | {"hash"}
+        if not isinstance(record, dict) or record.keys() - {"places"} != names or record.get("places", 1) is None:
             raise FormatError("not a set of the multilinear engine's parameters")
         if not isinstance(record["queries"], list) or record["hash"] not in [each.value for each in TreeHash]:
             raise FormatError("queries are a list, and a tree's hash is one that is known")

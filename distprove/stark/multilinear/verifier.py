@@ -33,8 +33,8 @@ from distprove.stark.multilinear.challenges import (
     anchor_challenges,
     draw_global,
     global_challenges,
-    multilinear_job_challenge,
 )
+from distprove.stark.multilinear.job_challenge import multilinear_job_challenge
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.opened import Opened, OpenedRows
 from distprove.stark.multilinear.opening import verify_opening

@@ -53,12 +53,19 @@ class JobRoot:
 
     @classmethod
     def of(
-        cls, key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], total: bytes, most: int | None = None
+        cls,
+        key: Any,
+        node_key: NodeKey,
+        partitions: Sequence[PartitionProof],
+        total: bytes,
+        output: bytes | None,
+        most: int | None = None,
     ) -> JobRoot:
         """The root over listed partitions, whose global buses have this sum, after the checks that circuits leave out.
-        `most` bounds the wires of the tree's circuits. Raises InvalidProof, FormatError, TooMuchWork."""
+        `most` bounds the wires of the tree's circuits. Raises InvalidProof, FormatError, TooMuchWork, and OutputMissing
+        without an output that the job's challenge binds."""
         keys = tree_of_listed(key, node_key, partitions, most)
-        stated = root_statement(keys, sum_in(total), commitments_of(partitions))
+        stated = root_statement(keys, sum_in(total), commitments_of(partitions), output)
         check_statement(keys.root, NODE, stated.scalars(), Shape(keys.root, tuple(keys.root.fixed_heights)))
         return cls(keys.key, kinds_of_listed(key, partitions)[ROOT].leaves, keys.root, stated)
 

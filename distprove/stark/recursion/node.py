@@ -32,9 +32,10 @@ from distprove.errors import InvalidProof
 from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Scalars
 from distprove.stark.encoding import unpack
 from distprove.stark.field import ZERO, P, Words, e_sum
+from distprove.stark.heights import encode_heights
 from distprove.stark.merkle import TreeClaim
-from distprove.stark.multilinear.challenges import absorb_statement
 from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.places import segment_digest, segment_words
 from distprove.stark.multilinear.proof import MultilinearProof, tree_shapes
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import verify_steps
@@ -124,15 +125,6 @@ class Stated:
 # -- what a node states of its children, over an arithmetic -----------------------------------------------------------
 
 
-def segment_words(f: Arithmetic[E], shape: Shape, name: Any, public: Scalars, root: Any, anchor: E) -> list[Any]:
-    """The digest of a segment: of its key, and of what goes into the job's challenge. (DIGEST,) scalars."""
-    t = f.transcript(b"multilinear segment", TreeHash.POSEIDON2)
-    t.absorb(b"key", shape.key.digest)
-    absorb_statement(t, shape, name, public, root)
-    t.absorb_words(b"anchor", f.array([anchor]))
-    return list(f.drawn_scalars(t, b"segment", DIGEST))
-
-
 def list_words(f: Arithmetic[E], children: Scalars, purpose: bytes = LIST) -> list[Any]:
     """The digest of a node's children: for each whether it is there (1 or 0), then its words, all zero if it is not.
 
@@ -201,7 +193,8 @@ def _segment(s: Symbols, child: Child, prefix: str, given: Given, first_tree: in
     root = s.fixed(tuple(np.frombuffer(fixed, dtype="<u8").tolist())) if fixed else None
     verify_steps(s, shape, shape.key.digest, name, public, proof, _opened(s, shape, proof, root, first_tree))
     anchor: Any = proof.anchor
-    words = segment_words(s, shape, name, public, proof.root, anchor)
+    heights = encode_heights(shape.log_heights)
+    words = segment_words(s, shape.key.digest, heights, name, public, proof.root, anchor)
     if "global" not in shape.leaves.scopes:
         return words, s.zero
     numerator, denominator = s.elements(proof.totals)[-2:]
@@ -282,14 +275,6 @@ def _given_proof(s: Symbols, shape: Shape, prefix: str, challenge: Any) -> Multi
 # -- what proofs give to a circuit ------------------------------------------------------------------------------------
 
 
-def segment_digest(
-    shape: Shape, name: str, public: Sequence[int], root: bytes, anchor: tuple[int, int, int]
-) -> tuple[int, ...]:
-    """The digest of a segment as it stands in a leaf's list."""
-    words = np.array(public, dtype=np.uint64)
-    return tuple(map(int, segment_words(NUMBERS, shape, name.encode(), words, root, anchor)))
-
-
 def list_digest(children: Sequence[Sequence[int]], room: int, purpose: bytes = LIST) -> tuple[int, ...]:
     """The digest of the list of a node with `room` for children, which has these, each by its words. `purpose` is that
     of `list_words`."""
@@ -321,7 +306,8 @@ def stated_by(children: Sequence[Child], proven: Sequence[Proven], challenge: by
             stated, terminal = node_statement(own.public)
             words.append(node_words(stated, own.key, node_key))
         else:
-            words.append(segment_digest(child.shape, own.name, own.public, own.proof.root, own.proof.anchor))
+            key, heights = child.shape.key.digest, child.shape.log_heights
+            words.append(segment_digest(key, heights, own.name, own.public, own.proof.root, own.proof.anchor))
             terminal = _terminal(child.shape, own.proof)
         sums.append(terminal)
     listed = list_digest(words, len(children), purpose_of(children))

@@ -17,6 +17,7 @@ from distprove.proof import check_fields
 from distprove.stark.encoding import pack
 from distprove.stark.field import ZERO, Ext, P, e_sum
 from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.places import segment_digest
 from distprove.stark.multilinear.proof import MultilinearPart, MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import verify
@@ -33,7 +34,6 @@ from distprove.stark.recursion.node import (
     list_digest,
     node_statement,
     node_words,
-    segment_digest,
 )
 from distprove.stark.recursion.plan import INNER, Kind
 from distprove.system import PartitionProof
@@ -109,7 +109,8 @@ def statement(key: MultilinearKey, kind: Kind, children: Sequence[PartitionProof
         if kind.is_leaf:
             part = MultilinearPart.of_record(child.data, key, child.name)
             shape = Shape(key, part.log_heights)
-            words.append(segment_digest(shape, child.name, child.public, part.root, part.anchor))
+            own = child.name, child.public, part.root, part.anchor
+            words.append(segment_digest(key.digest, part.log_heights, *own))
             sums.append(_terminal(part, shape))
         else:
             listed, total = node_statement(child.public)

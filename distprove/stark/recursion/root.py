@@ -11,8 +11,9 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import unpack
 from distprove.stark.field import Ext, element
 from distprove.stark.heights import LogHeights
-from distprove.stark.multilinear.challenges import multilinear_job_challenge
+from distprove.stark.multilinear.job_challenge import multilinear_job_challenge
 from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.places import segment_digest
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.multilinear.verifier import RULES, check_heights, check_name, check_values, verify
@@ -24,7 +25,6 @@ from distprove.stark.recursion.node import (
     Stated,
     list_digest,
     node_words,
-    segment_digest,
 )
 from distprove.stark.whole_job import verify_whole_job
 
@@ -68,20 +68,22 @@ def verify_root(
     `keys` must be those of the tree over these partitions (`TreeKeys.verifying`): nothing in the proof chooses them.
     The list travels beside the proof, and so does `total`, the sum of the global buses.
     """
-    stated = root_statement(keys, total, partitions)
+    stated = root_statement(keys, total, partitions, output)
     verify_root_proof(keys.root, record, stated)
     verify_listed(keys.key, stated, partitions, output)
 
 
-def root_statement(keys: TreeVerifyingKeys, total: Ext, partitions: Sequence[Commitment]) -> Stated:
+def root_statement(
+    keys: TreeVerifyingKeys, total: Ext, partitions: Sequence[Commitment], output: bytes | None
+) -> Stated:
     """What the root over these partitions must state, after the checks that a circuit leaves out. Raises InvalidProof,
-    FormatError."""
+    FormatError, and OutputMissing without an output that the job's challenge binds."""
     if not partitions or len(keys.leaves) != -(-len(partitions) // MOST_CHILDREN):
         raise InvalidProof(f"{len(partitions)} partitions under {len(keys.leaves)} leaves")
     shapes: dict[LogHeights, Shape] = {}
     segments = [checked_digest(keys.key, partition, shapes) for partition in partitions]
     lists = [list_digest(own, MOST_CHILDREN) for own in in_fours(segments)]
-    challenge = multilinear_job_challenge(keys.key, partitions)
+    challenge = multilinear_job_challenge(keys.key, partitions, output)
     return Stated(challenge, tree_digest(lists, keys.leaves, keys.node), total, keys.node)
 
 
@@ -119,7 +121,7 @@ def checked_digest(key: MultilinearKey, partition: Commitment, shapes: dict[LogH
         shapes[heights] = shape
     unpack(partition.main_root, (4,), name)  # the digest would be the same for another encoding of its words
     anchor = element(unpack(partition.anchors, (3,), name))
-    return segment_digest(shape, name, public, partition.main_root, anchor)
+    return segment_digest(key.digest, heights, name, public, partition.main_root, anchor)
 
 
 def tree_digest(lists: Sequence[tuple[int, ...]], leaves: Sequence[Identity], node: Identity) -> tuple[int, ...]:

@@ -99,7 +99,7 @@ def verify_whole(
     if verified is None:
         verify_root(keys, whole["proof"], total, listed, output)
         return
-    stated = root_statement(keys, total, listed)
+    stated = root_statement(keys, total, listed, output)
     if verified.data["proof"] != whole["proof"] or identity_in(verified) != Identity.of(keys.root):
         raise InvalidProof("the root's proof is another one than was verified, or under another key")
     if tuple(verified.public) != stated.scalars():

@@ -52,7 +52,7 @@ def verify_wrap(
     check_whole(whole)
     listed, salt = commitments_of(partitions), salt_in(whole, ROOT)
     keys = tree_of_listed(checked, node_key, partitions, tree_wires)
-    stated = root_statement(keys, sum_in(whole["sum"]), listed)
+    stated = root_statement(keys, sum_in(whole["sum"]), listed, output)
     # 2. The wrap states that, and holds.
     if wrap.public != (statement_digest(stated.scalars(), salt),):
         raise InvalidProof("the wrap is not of this job: its public value is another than its partitions have")

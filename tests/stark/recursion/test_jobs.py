@@ -369,6 +369,7 @@ def test_roots_of_different_parameters_in_one_leaf(jobs: Jobs) -> None:
         lambda key, kind: one.root if kind.role == ROOT else MAKERS.node_key(key, kind),
         proof.partitions,
         whole["sum"],
+        None,
     )
     other = Proven(
         NODE, root.stated.scalars(), MultilinearProof.from_record(whole["proof"], root.root, NODE)[0], root.identity

@@ -115,7 +115,7 @@ def wrapped_job(maker: OneProofs, first: int) -> Wrapped:
 def stated_by(key: MultilinearKey, proof: Proof) -> tuple[int, ...]:
     """What the root of a job must state."""
     keys = tree_of_listed(key, node_key, proof.partitions)
-    return root_statement(keys, sum_in((proof.whole or {})["sum"]), commitments_of(proof.partitions)).scalars()
+    return root_statement(keys, sum_in((proof.whole or {})["sum"]), commitments_of(proof.partitions), None).scalars()
 
 
 @pytest.fixture
@@ -309,7 +309,7 @@ def test_a_second_root_states_what_the_root_does(cpu: CpuBackend) -> None:
     proof = maker.prove(load_program("fibonacci", {"rows": 16}))
     key, second = maker.key(proof), maker.second_root()
     keys = tree_of_listed(key, node_key, proof.partitions)
-    stated = root_statement(keys, sum_in((proof.whole or {})["sum"]), commitments_of(proof.partitions))
+    stated = root_statement(keys, sum_in((proof.whole or {})["sum"]), commitments_of(proof.partitions), None)
     assert second.public == stated.scalars()
     kind = kinds_of_listed(key, proof.partitions)[ROOT].of_role(WRAP)
     own = PartitionProof(WRAP, bytes(32), second.public, node_data(kind, second))
