@@ -35,6 +35,7 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.multilinear.vectors",
     "distprove.stark.recursion.circuit_cache",
     "distprove.stark.recursion.columns",
+    "distprove.stark.recursion.contract_program",
     "distprove.stark.recursion.evaluation",
     "distprove.stark.recursion.jobs_keys",
     "distprove.stark.recursion.jobs_tree",

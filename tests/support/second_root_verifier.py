@@ -138,3 +138,17 @@ def list_of(hashed: m.Key, children: list[list[int]], room: int, purpose: bytes 
     t.absorb_words("children", struct.pack(f"<{len(words)}Q", *words))
     drawn = t.words("list")
     return [next(drawn) for _ in range(4)]
+
+
+def program_digest(key_record: Any, heights: Sequence[int], leaf: Sequence[int]) -> list[int]:
+    """The digest of a program that a contract reads: of its segments' key and heights, and of the 12 scalars of the key
+    of leaves."""
+    key = m.Key(key_record)
+    constants = [value for _, values, _ in key_record["statement"].get("constants", []) for value in values]
+    t = m.new(key, b"multilinear program")
+    t.absorb("key", key.digest)
+    t.absorb("heights", bytes(heights))
+    t.absorb_words("leaf", struct.pack("<12Q", *leaf))
+    t.absorb_words("constants", struct.pack(f"<{len(constants)}Q", *constants))
+    words = t.words("program")
+    return [next(words) for _ in range(4)]

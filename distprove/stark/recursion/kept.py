@@ -23,7 +23,7 @@ from distprove.stark.multilinear.params import Parameters
 from distprove.stark.recursion.circuit_cache import BOUND, code, kept_circuit, name_of
 from distprove.stark.recursion.frame import KINDS
 from distprove.stark.recursion.node import DIGEST_BYTES, Child
-from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.program import CircuitProgram
 from distprove.stark.recursion.rows import row_counts
 from distprove.stark.recursion.shipped import shipped_root
 from kernels.host import cache as files
@@ -47,7 +47,9 @@ def kept_rows(children: Sequence[Child], folder: Path | None = None) -> Mapping[
     return {kind: found[kind] for kind in KINDS}
 
 
-def kept_root(program: NodeProgram, params: Parameters, make: Callable[[], bytes], folder: Path | None = None) -> bytes:
+def kept_root(
+    program: CircuitProgram, params: Parameters, make: Callable[[], bytes], folder: Path | None = None
+) -> bytes:
     """The root of a program's preprocessed columns under these parameters, made by `make` if it is neither in the cache
     nor shipped (`recursion.shipped`)."""
     root = _read_root(program, params, folder)
@@ -58,18 +60,18 @@ def kept_root(program: NodeProgram, params: Parameters, make: Callable[[], bytes
     return root
 
 
-def found_root(program: NodeProgram, params: Parameters, folder: Path | None = None) -> bytes | None:
+def found_root(program: CircuitProgram, params: Parameters, folder: Path | None = None) -> bytes | None:
     """The root that `kept_root` would return without making it. A shipped one takes the program's columns."""
     return _read_root(program, params, folder) or shipped_root(program, params)
 
 
-def _read_root(program: NodeProgram, params: Parameters, folder: Path | None) -> bytes | None:
+def _read_root(program: CircuitProgram, params: Parameters, folder: Path | None) -> bytes | None:
     found = _read(folder, _root_name(program, params), _ROOT, {"root": bytes})
     return found["root"] if found is not None and len(found["root"]) == DIGEST_BYTES else None
 
 
-def _root_name(program: NodeProgram, params: Parameters) -> str:
-    told = [name_of(program.children), list(map(list, program.frame.log_heights.items())), params.to_record()]
+def _root_name(program: CircuitProgram, params: Parameters) -> str:
+    told = [program.circuit_name, list(map(list, program.frame.log_heights.items())), params.to_record()]
     return hashlib.sha256(canonical.encode(told)).hexdigest()
 
 

@@ -211,18 +211,18 @@ def _node(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) 
     for mine, stated in zip(key, given["node_key"], strict=True):
         s.need_equal(s.mul(own, s.sub(mine, stated)), s.zero, "a node's key is not the one of nodes")
     listed, terminal = s.scalars(prefix + "list", DIGEST), s.scalars(prefix + "sum", 3)
-    _verify_node(s, child, prefix, key, [*given["challenge"], *listed, *terminal, *given["node_key"]], first_tree)
+    verify_node_steps(s, child, prefix, key, [*given["challenge"], *listed, *terminal, *given["node_key"]], first_tree)
     return [own, *listed, *key], s.join(terminal)
 
 
 def _job(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) -> tuple[list[Wire], Wire]:
     """Verify the root of a job: its key and all public values as its words in the list, and the sum zero."""
     key, public = s.scalars(prefix + "key", KEY), s.scalars(prefix + "public", sum(count for _, count in STATED))
-    _verify_node(s, child, prefix, key, public, first_tree)
+    verify_node_steps(s, child, prefix, key, public, first_tree)
     return [*key, *public], s.zero
 
 
-def _verify_node(
+def verify_node_steps(
     s: Symbols, child: Child, prefix: str, key: Sequence[Wire], public: Sequence[Wire], first_tree: int
 ) -> None:
     """Verify the proof of a node under a key that is a value, with these public values."""
@@ -338,13 +338,9 @@ def node_fields(children: Sequence[Child], proven: Sequence[Proven], stated: Sta
     parts = (packed(stated.challenge), stated.list, stated.sum, stated.node_key.scalars())
     fields = {name: _words(values) for (name, _), values in zip(STATED, parts, strict=True)}
     for number, own in enumerate(in_every_place(children, proven)):
-        proof, prefix = own.proof, f"{number}."
-        if any(nonce >= P for nonce in proof.nonces):
-            raise InvalidProof("a nonce that is not below p")
-        given: dict[str, Any] = {name: getattr(proof, name) for name in (*_ARRAYS, "anchor", "nonces")}
-        given["layers"] = [v for layer in proof.layers for v in layer.reshape(-1).tolist()]
-        given["root"], given["roots"] = _digests([proof.root]), _digests(proof.roots)
-        given["present"] = [int(number < len(proven))]
+        prefix = f"{number}."
+        fields |= proof_fields(own.proof, prefix)
+        given: dict[str, Any] = {"present": [int(number < len(proven))]}
         if children[number].of_job:
             assert own.key is not None, "a node"
             given["key"], given["public"] = own.key.scalars(), own.public
@@ -355,6 +351,16 @@ def node_fields(children: Sequence[Child], proven: Sequence[Proven], stated: Sta
             given["name"], given["public"] = packed(own.name.encode()), own.public
         fields |= {prefix + name: _words(values) for name, values in given.items()}
     return fields
+
+
+def proof_fields(proof: MultilinearProof, prefix: str) -> dict[str, Words]:
+    """The fields of one proof, but for the openings of its trees. Raises InvalidProof for a nonce that is no scalar."""
+    if any(nonce >= P for nonce in proof.nonces):
+        raise InvalidProof("a nonce that is not below p")
+    given: dict[str, Any] = {name: getattr(proof, name) for name in (*_ARRAYS, "anchor", "nonces")}
+    given["layers"] = [v for layer in proof.layers for v in layer.reshape(-1).tolist()]
+    given["root"], given["roots"] = _digests([proof.root]), _digests(proof.roots)
+    return {prefix + name: _words(values) for name, values in given.items()}
 
 
 def node_trees(children: Sequence[Child], proven: Sequence[Proven]) -> list[TreeClaim]:

@@ -1,4 +1,4 @@
-"""The program of a node: the tables of its circuit, one partition, and a trace from the proofs of its children."""
+"""The programs of circuits: their tables, one partition, and a trace from the proofs that a circuit verifies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distprove.stark.multilinear.air import Rules, compile_rules
 from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Trace
 from distprove.stark.recursion.circuit import Circuit
-from distprove.stark.recursion.circuit_cache import kept_circuit, kept_layout
+from distprove.stark.recursion.circuit_cache import kept_circuit, kept_layout, name_of
 from distprove.stark.recursion.columns import ROWS
 from distprove.stark.recursion.evaluation import Evaluation, evaluate
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
@@ -36,20 +36,88 @@ from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
-_STATEMENT = Statement(public=STATED)
+Public = tuple[tuple[str, int], ...]
+"""Names and numbers of scalars of public values."""
 
 
-class NodeProgram(Program):
-    """Proves that the proofs of some children verify. Its rules are those of the frame, whatever the children."""
+class CircuitProgram(Program):
+    """Proves that a circuit is satisfied. Its rules are those of the frame and of the public values, whatever the
+    circuit."""
+
+    row_functions = ROWS
+    stated: Public
+    """The public values."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    @property
+    def circuit(self) -> Circuit:
+        raise NotImplementedError
+
+    @property
+    def layout(self) -> Layout:
+        """Raises UsageError where the circuit is too large for the frame."""
+        raise NotImplementedError
+
+    @property
+    def circuit_name(self) -> str:
+        """A digest of what the circuit depends on, as hexadecimal digits."""
+        raise NotImplementedError
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {}
+
+    @cached_property
+    def definitions(self) -> list[Definition]:
+        return [_definition(name, self.stated) for name in self.frame.log_heights]
+
+    @cached_property
+    def _rules(self) -> tuple[Rules, ...]:
+        return tuple(_rules_of(name, self.stated) for name in self.frame.log_heights)
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return node_tables(self.stated, self.frame.log_heights)
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return (WIRE,)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement(public=self.stated)
+
+    @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        return self.frame.log_heights
+
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        return self.layout.preprocessed
+
+    def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
+        fixed = [backend.to_device(columns) for columns in self.preprocessed().values()]
+        return self.trace_beside(inputs, fixed.__getitem__, backend)
+
+    def trace_beside(
+        self, inputs: Mapping[str, Array], fixed: Callable[[int], Array | None], backend: Backend
+    ) -> Trace:
+        public = tuple(map(int, backend.to_host(inputs["stated"])))
+        return Trace(self.layout.traces(inputs, fixed, backend), public)
+
+
+class NodeProgram(CircuitProgram):
+    """Proves that the proofs of some children verify."""
 
     name = "node"
-    row_functions = ROWS
+    stated = STATED
 
     def __init__(self, children: Sequence[Child], frame: Frame, threads: int = 1) -> None:
         """`children`: one for each place, all alike but for segments of other heights. Without any there are rules and
         no circuit. Traces are made on `threads` threads of the host."""
+        super().__init__(frame)
         self.children = tuple(children)
-        self.frame = frame
         self._threads = threads
         self._evaluated: Evaluation | None = None
         """The last evaluation, beside a device, to which its values were copied before there is another one."""
@@ -60,39 +128,11 @@ class NodeProgram(Program):
 
     @cached_property
     def layout(self) -> Layout:
-        """Raises UsageError where the circuit is too large for the frame."""
         return kept_layout(self.children, self.frame, lambda: self.circuit)
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @cached_property
-    def definitions(self) -> list[Definition]:
-        return [_definition(name) for name in self.frame.log_heights]
-
-    @cached_property
-    def _rules(self) -> tuple[Rules, ...]:
-        return tuple(_rules_of(name) for name in self.frame.log_heights)
-
-    @property
-    def tables(self) -> Sequence[Air]:
-        return node_tables(STATED, self.frame.log_heights)
-
-    @property
-    def buses(self) -> Sequence[Bus]:
-        return (WIRE,)
-
-    @property
-    def statement(self) -> Statement:
-        return _STATEMENT
-
-    @property
-    def fixed_heights(self) -> Mapping[str, int]:
-        return self.frame.log_heights
-
-    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
-        return self.layout.preprocessed
+    def circuit_name(self) -> str:
+        return name_of(self.children)
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """`inputs_of` of a source with its arguments."""
@@ -119,37 +159,27 @@ class NodeProgram(Program):
         self._evaluated = made if self._threads > 1 else None
         return {**self.layout.inputs(made), "stated": np.array(stated.scalars(), dtype=np.uint64)}
 
-    def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
-        fixed = [backend.to_device(columns) for columns in self.preprocessed().values()]
-        return self.trace_beside(inputs, fixed.__getitem__, backend)
 
-    def trace_beside(
-        self, inputs: Mapping[str, Array], fixed: Callable[[int], Array | None], backend: Backend
-    ) -> Trace:
-        public = tuple(map(int, backend.to_host(inputs["stated"])))
-        return Trace(self.layout.traces(inputs, fixed, backend), public)
-
-
-def node_rules() -> list[Rules]:
-    """The rules of every table that a frame can have."""
-    return [_rules_of(name) for name in (*KINDS, *MORE.values())]
+def node_rules(stated: Public = STATED) -> list[Rules]:
+    """The rules of every table that a frame can have, for circuits with these public values."""
+    return [_rules_of(name, stated) for name in (*KINDS, *MORE.values())]
 
 
 @cache
-def _definition(name: str) -> Definition:
+def _definition(name: str, stated: Public) -> Definition:
     """The traced table of this name, which is the same in all frames: a process traces and compiles it once. A second
     table of a kind is that of the first."""
     for kind, more in MORE.items():
         if name == more:
-            return replace(_definition(kind), name=more)
-    (table,) = node_tables(STATED, [name])
-    return trace_air(table, _STATEMENT.layout())
+            return replace(_definition(kind, stated), name=more)
+    (table,) = node_tables(stated, [name])
+    return trace_air(table, Statement(public=stated).layout())
 
 
 @cache
-def _rules_of(name: str) -> Rules:
+def _rules_of(name: str, stated: Public) -> Rules:
     """The compiled table of this name. A second table of a kind has the rules of the first."""
     for kind, more in MORE.items():
         if name == more:
-            return replace(_rules_of(kind), name=more)
-    return compile_rules(_definition(name), {WIRE.name: 1})
+            return replace(_rules_of(kind, stated), name=more)
+    return compile_rules(_definition(name, stated), {WIRE.name: 1})

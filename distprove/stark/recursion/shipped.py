@@ -16,19 +16,19 @@ from typing import Any
 
 from distprove.formats import canonical
 from distprove.stark.multilinear.params import Parameters
-from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.program import CircuitProgram
 
 FILE = Path(__file__).with_name("shipped_roots.json")
 KEYS = ("node", "root", "wrap")
 """The keys of a tree that ship: they depend on its frame and bits alone. The last one is that of a second root."""
 
 
-def shipped_root(program: NodeProgram, params: Parameters) -> bytes | None:
+def shipped_root(program: CircuitProgram, params: Parameters) -> bytes | None:
     """The root of a program's preprocessed columns under these parameters, if it ships."""
     return _roots().get(content_of(program, params))
 
 
-def content_of(program: NodeProgram, params: Parameters) -> bytes:
+def content_of(program: CircuitProgram, params: Parameters) -> bytes:
     """The digest of all that the root of the preprocessed columns follows from, 32 bytes."""
     columns = [program.preprocessed()[table.name] for table in program.tables]
     told = ["distprove node columns/1", params.to_record(), [list(each.shape) for each in columns]]

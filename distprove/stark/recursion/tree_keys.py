@@ -16,7 +16,7 @@ from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import kept_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.plan import ROOT, WRAP, Form, Kind, leaves_of, plan_tree
-from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.program import CircuitProgram, NodeProgram
 from distprove.stark.recursion.security import FEW_BITS, Layer, tree_layers
 from distprove.stark.recursion.tree import TreeKeys, TreeParameters, node_child, root_frame, segments_of
 from kernels.cpu.backend import CpuBackend
@@ -95,8 +95,8 @@ def verifiers_key(key: MultilinearKey, kind: Kind, threads: int = 1) -> Multilin
     return wrap_rules(key, kind) if kind.role == WRAP else node_key(key, kind, threads)
 
 
-def made_key(program: NodeProgram, params: Parameters, threads: int = 1) -> MultilinearKey:
-    """The verifying key of a node's program, made on so many threads of the CPU; its root is kept."""
+def made_key(program: CircuitProgram, params: Parameters, threads: int = 1) -> MultilinearKey:
+    """The verifying key of a circuit's program, made on so many threads of the CPU; its root is kept."""
 
     def root() -> bytes:
         with CpuBackend(threads=threads) as backend:

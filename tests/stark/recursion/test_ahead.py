@@ -19,7 +19,7 @@ from distprove.stark.multilinear.memory import plans
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.recursion import program, tree_keys
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
-from distprove.stark.recursion.node import Child
+from distprove.stark.recursion.node import STATED, Child
 from distprove.stark.recursion.plan import INNER, ROOT
 from distprove.stark.recursion.system import OneProofProver, OneProofSystem
 from distprove.stark.recursion.tables import WIRE
@@ -171,9 +171,9 @@ def test_the_rules_of_a_node_are_read_back_once(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("kind", "more"), MORE.items())
 def test_a_second_table_has_the_rules_of_the_first(kind: str, more: str) -> None:
-    compiled = compile_rules(program._definition(more), {WIRE.name: 1})
-    assert program._rules_of(more).to_record() == compiled.to_record()
-    assert program._rules_of(more).constraints is program._rules_of(kind).constraints
+    compiled = compile_rules(program._definition(more, STATED), {WIRE.name: 1})
+    assert program._rules_of(more, STATED).to_record() == compiled.to_record()
+    assert program._rules_of(more, STATED).constraints is program._rules_of(kind, STATED).constraints
 
 
 def test_what_cannot_be_prepared_keeps_no_verifier_from_its_work(
