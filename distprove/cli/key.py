@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from distprove.cli.console import escape, facts_table, out, print_json
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.programs import PROGRAM, JobSoundness, Partitions, program_app, shown
+from distprove.errors import UsageError
+
+if TYPE_CHECKING:
+    from distprove.stark.program import Program
 
 
 @takes_groups
@@ -37,14 +41,19 @@ def key(
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
         one_proof = soundness.one_proof
+        declared = loaded.declared_heights if soundness.contract else None
         without_cut = soundness.values["queries"] is not None  # nothing is run then, and no input needed
-        count, known = (partitions or 1, None) if without_cut else counted(loaded, partitions, level=one_proof)
+        known: Sequence[Sequence[int | None]] | None = None if declared is None else [declared]
+        count = partitions or 1
+        if declared is None and not without_cut:
+            count, known = counted(loaded, partitions, level=one_proof)
         params = soundness.choose(loaded, count, known)
         check_program(loaded, params, count, known, one_proof=one_proof)
         made = key_of(loaded, params)
+        read = _read(loaded, made, (known or loaded.log_heights(count))[0]) if soundness.contract else {}
     write_atomically(destination, key_content(made))
     if as_json:
-        print_json({"key": str(destination), "key_digest": made.digest.hex(), **made.named()})
+        print_json({"key": str(destination), "key_digest": made.digest.hex(), **made.named(), **read})
         return
     table = facts_table()
     table.add_row("key", escape(str(destination)))
@@ -52,7 +61,25 @@ def key(
     named = ", ".join(f"{name} = {shown(value)}" for name, value in made.arguments.items())
     table.add_row("program", escape(f"{made.program}({named})"))
     table.add_row("queries", f"{queries(params)} at blow-up {params.blowup}, {params.grinding_bits} bits of work")
+    if read:
+        table.add_row("heights", escape(read["heights"]))
+        for half, value in zip(("low", "high"), read["contract_program"], strict=True):
+            table.add_row(f"program {half}", value)
     out().print(table)
+
+
+def _read(program: Program, key: Any, heights: Sequence[int | None]) -> dict[str, Any]:
+    """What a contract has of a program: its digest in two halves, and the argument that declares its heights."""
+    from distprove.stark.keyfile import node_key
+    from distprove.stark.recursion.whole import checked_key
+    from distprove.stark.wrap.contract_verifier import halves, program_digest
+    from distprove.stark.wrap.program_file import ProgramFile
+
+    if program.name_bytes is None:
+        raise UsageError(f"program {program.name}: no contract reads its jobs")
+    file = ProgramFile(key.named(), tuple(heights), program.name_bytes)
+    low, high = halves(program_digest(checked_key(key), node_key, file))
+    return {"contract_program": [str(low), str(high)], "heights": program.declares(heights)}
 
 
 def queries(params: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -46,7 +47,7 @@ class Soundness(SettingsGroup):
 
     settings, panel = StarkOptions, SECURITY
     only: ClassVar[Collection[str]] = ("engine", "prefer", "blowup", "security", "grinding", "queries", "hash")
-    not_of_engine: ClassVar[Collection[str]] = ("engine", "one_proof")
+    not_of_engine: ClassVar[Collection[str]] = ("engine", "one_proof", "contract")
     """Names of options that `choose_parameters` does not take."""
 
     @property
@@ -64,22 +65,35 @@ class Soundness(SettingsGroup):
         from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
 
         given = {name: value for name, value in self.values.items() if name not in self.not_of_engine}
-        if self.values.get("one_proof"):
+        if self.values.get("one_proof") or self.values.get("contract"):
             given["log_final"] = LOG_FINAL_IN_CIRCUITS
-        return engine_named(self.values["engine"]).choose(program, partitions, known=known, **given)
+        engine = engine_named(self.values["engine"])
+        if self.values.get("contract"):
+            from distprove.stark.wrap.contract_system import contract_parameters
+
+            queries = given.pop("queries")
+            heights = known or program.log_heights(partitions)
+            return contract_parameters(partial(engine.choose, program, **given), heights[0], queries)
+        return engine.choose(program, partitions, known=known, **given)
 
 
 class JobSoundness(Soundness):
-    """The options of `Soundness`, and `one_proof`, which decides parameters too."""
+    """The options of `Soundness`, with `one_proof` and `contract`, which decide parameters too."""
 
-    only = (*Soundness.only, "one_proof")
+    only = (*Soundness.only, "one_proof", "contract")
+
+    @property
+    def contract(self) -> bool:
+        """Whether a contract reads the job."""
+        chosen: bool = self.values["contract"]
+        return chosen
 
     @property
     def one_proof(self) -> bool:
         """Whether the job ends in one proof. Raises UsageError for an engine or hash with which it cannot."""
         from distprove.stark.options import check_one_proof
 
-        chosen: bool = self.values["one_proof"]
+        chosen: bool = self.values["one_proof"] or self.contract
         if chosen:
             check_one_proof(self.values["engine"], self.values["hash"])
         return chosen

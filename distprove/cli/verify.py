@@ -114,6 +114,7 @@ def verify(
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
     from distprove.cli.aggregate import is_aggregate, is_of_several, verify_aggregate_file
+    from distprove.cli.read_wrap import is_read, verify_read
     from distprove.cli.summary import INSECURE_WRAP
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
@@ -124,6 +125,27 @@ def verify(
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
+    if wrap_vk is not None and is_read(proof):
+        if any(given is not None for given in (job, srs_verifier, statement, public_input, circuit)) or trust_own_key:
+            raise UsageError(
+                "--job, --srs-verifier, --statement, --public-input, --circuit and --trust-own-key are not for a wrap "
+                "that a contract reads"
+            )
+        if len(vk or []) > 1:
+            raise UsageError("more than one --vk is for one proof of several jobs")
+        verify_read(
+            proof,
+            wrap_vk,
+            vk[0] if vk else None,
+            own_program(program, arguments or [], proof),
+            SECURITY_BITS if security is None else security,
+            output=None if output is None else read_bounded(output, MAX_OUTPUT),
+            exit_code=exit_code,
+            tree_wires=tree_wires,
+            told_insecure=_is_told_insecure(proof),
+            as_json=as_json,
+        )
+        return
     if wrap_vk is not None and (is_of_several(proof) or is_aggregate(proof)):
         raise UsageError("--wrap-vk is for one job that ends in one proof")
     if circuit is not None and (is_of_several(proof) or is_aggregate(proof)):

@@ -111,11 +111,11 @@ class StarkVerifier:
         if self._wrap is not None:
             from distprove.stark.wrap.verifier import verify_wrap
 
-            verify_wrap(self.key, self._tree_keys(), partitions, whole, self._wrap, output, self._tree_wires)
+            verify_wrap(self.key, self.tree_keys(), partitions, whole, self._wrap, output, self._tree_wires)
             return
         from distprove.stark.recursion.whole import verify_whole
 
-        verify_whole(self.key, self._tree_keys(), partitions, whole, output, self._tree_wires)
+        verify_whole(self.key, self.tree_keys(), partitions, whole, output, self._tree_wires)
 
     def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
         public = [proof.public for proof in proofs]
@@ -151,14 +151,14 @@ class StarkVerifier:
         key: Any = self.key  # of the multilinear engine, or no one proof holds
         heights = list(heights_of_listed(key, partitions).values())
         record = self._engine.security(key, heights).to_record()
-        layers = layers_of(key, self._tree_keys(), partitions)
+        layers = layers_of(key, self.tree_keys(), partitions)
         if self._wrap is not None:
             from distprove.stark.wrap.verifier import wrap_layer
 
-            layers = [*layers[:-1], wrap_layer(key, self._tree_keys(), partitions)]
+            layers = [*layers[:-1], wrap_layer(key, self.tree_keys(), partitions)]
         return self._explained(partitions, heights, with_layers(record, layers))
 
-    def _tree_keys(self) -> Callable[[Any, Any], Any]:
+    def tree_keys(self) -> Callable[[Any, Any], Any]:
         if self._node_key is None:
             raise UsageError("this verifier was made without the keys of trees, and verifies no proof of a whole job")
         return self._node_key

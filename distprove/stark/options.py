@@ -73,6 +73,12 @@ class StarkOptions(Options):
         False,
         flag="--wrap",
     )
+    contract: bool = setting(
+        "wrap it so that a contract reads program, exit code and output: of a RISC-V guest without public input, at "
+        "most 32 segments and 32 bytes of output; implies `wrap`",
+        False,
+        flag="--contract",
+    )
     wrap_key: Path | None = setting(
         "the wrap's proving key, a .zkey for the circuit of `distprove setup wrap`", flag="--wrap-key"
     )
@@ -110,7 +116,8 @@ class StarkOptions(Options):
 
     def completed(self, base: Path) -> StarkOptions:
         arguments = _arguments(self.program, self.arguments, base, self.prefer)
-        return replace(self, arguments=arguments, one_proof=self.one_proof or self.wrap)
+        wrap = self.wrap or self.contract
+        return replace(self, arguments=arguments, wrap=wrap, one_proof=self.one_proof or wrap)
 
     def check(self) -> None:
         from distprove.stark.programs import load_program

@@ -18,6 +18,7 @@ from distprove.stark.air import Air, Bus, CompiledAir, CppRows, trace_air
 from distprove.stark.air.compiler import compile_definition
 from distprove.stark.air.definition import Definition
 from distprove.stark.counting import Counting, compile_counting
+from distprove.stark.heights import LogHeights
 from distprove.stark.multilinear.air import Rules, compile_rules
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
@@ -242,6 +243,19 @@ class Program(ABC):
         has in the job, with rows of its own that fill it up; a table that no partition has stays absent.
         """
         return cut
+
+    @property
+    def declared_heights(self) -> LogHeights | None:
+        """log2 of the rows of each table, None for an absent one, of every partition of a job that ends in one proof,
+        where the arguments say so: whatever the run, which must fit. None otherwise. Raises UsageError."""
+        return None
+
+    name_bytes: int | None = None
+    """Bytes of the name of every partition, for a program with declared heights."""
+
+    def declares(self, log_heights: Sequence[int | None]) -> str:
+        """The argument by which a job has these heights (`declared_heights`); "" where there is none."""
+        return ""
 
     def check_job(self, partitions: int | None) -> None:  # noqa: B027
         """Raise UsageError or InputError for a job of so many partitions that the arguments, the lengths of files and

@@ -16,7 +16,7 @@ from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.formats.owncode import own_faults
 from distprove.stark.air.check import check_partitions
 from distprove.stark.barrier import Commitment
-from distprove.stark.engine import FRI, engine_named, engine_of
+from distprove.stark.engine import FRI, Heights, engine_named, engine_of
 from distprove.stark.example import cut, fixed_columns, on_device, partition_trace, read_inputs
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of
@@ -97,9 +97,17 @@ class StarkSystem:
             elif cls.one_proof:
                 made = cls.cut_job(program, partitions)
             known = None if made is None else made.log_heights
-            params = choose(partitions, queries=options.queries, known=known)
+            params = cls.parameters(choose, program, partitions, known, options)
             check_program(program, params, partitions, known, one_proof=cls.one_proof)
         return cls(program, params, partitions, made)
+
+    @classmethod
+    def parameters(
+        cls, choose: Callable[..., Any], program: Program, partitions: int, known: Heights | None, options: StarkOptions
+    ) -> Any:
+        """The parameters of a job of so many partitions. `choose` is of `_choosing`; `known` are the heights of all
+        partitions where the cut has told them. Raises UsageError."""
+        return choose(partitions, queries=options.queries, known=known)
 
     @classmethod
     def check_job(cls, options: StarkOptions) -> None:

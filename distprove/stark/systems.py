@@ -23,6 +23,10 @@ class StarkSystems:
 
 
 def _system(options: StarkOptions) -> type[StarkSystem]:
+    if options.contract:
+        from distprove.stark.wrap.contract_system import ContractSystem
+
+        return ContractSystem
     if options.wrap:
         from distprove.stark.wrap.system import WrappedSystem
 

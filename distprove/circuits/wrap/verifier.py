@@ -1,7 +1,8 @@
 """The verifier of one proof under Poseidon2 over BN254 as an R1CS over BN254, from the same code as the verifier.
 
-The one public value is the digest of what the partition states, its public values, and of a secret salt. The key, its
-heights, the name and the job's challenge are constants: a Groth16 key stands for them. So the job's commitments must
+The one public value is the digest of what the partition states, its public values, and of a secret salt. Of a proof
+that a contract reads the public values themselves are stated, in five numbers. The key, its heights, the name and the
+job's challenge are constants: a Groth16 key stands for them. So the job's commitments must
 not decide the challenge, and proofs of several partitions must not have to sum to zero: keys with a global bus are
 refused.
 """
@@ -15,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.linear import weighted_sum
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
 from distprove.circuits.wrap.opened import WrapOpened, inputs_of_trees
-from distprove.circuits.wrap.statement import SALT_WORDS, salt_words
+from distprove.circuits.wrap.statement import SALT_WORDS, read_terms, read_values, salt_words, statement_digest
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.arithmetic import NUMBERS
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.opened import OpenedRows
+from distprove.stark.multilinear.places import READ
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import check_shape, check_statement, verify_steps
@@ -52,8 +56,13 @@ def unchecked_circuit(shape: Shape, name: str, challenge: bytes) -> tuple[Circui
     f = WrapArithmetic(b)
     count = shape.key.statement.public_values
     public = f.given("public", count)
-    salt = f.given("salt", SALT_WORDS)
-    b.output("statement", f.sponge([value.parts[0].value for value in (*public, *salt)]))
+    wires = [value.parts[0].value for value in public]
+    if is_read(shape.key):
+        for output, terms in read_terms(wires).items():
+            b.output(output, weighted_sum([factor for factor, _ in terms], [wire for _, wire in terms]))
+    else:
+        salt = f.given("salt", SALT_WORDS)
+        b.output("statement", f.sponge([*wires, *(value.parts[0].value for value in salt)]))
     proof = _given_proof(f, shape, challenge)
     opened = WrapOpened(f, shape, proof.root, proof.roots)  # type: ignore[arg-type]
     verify_steps(f, shape, shape.key.digest, name.encode(), f.scalars(public), proof, opened)
@@ -93,10 +102,23 @@ def _given_proof(f: WrapArithmetic, shape: Shape, challenge: bytes) -> Multiline
     return MultilinearProof(**fields, log_heights=shape.log_heights, trees=())
 
 
+def is_read(key: MultilinearKey) -> bool:
+    """Whether a contract reads what proofs under this key state."""
+    return key.statement.public == READ
+
+
+def stated_values(key: MultilinearKey, public: Sequence[int], salt: bytes | None) -> tuple[int, ...]:
+    """The public values of the circuit for a proof under `key` with these public values. `salt` is None where a
+    contract reads them."""
+    assert is_read(key) == (salt is None), "a salt hides what no contract reads"
+    return read_values(public) if salt is None else (statement_digest(public, salt),)
+
+
 def verifier_inputs(
-    shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof, salt: bytes
+    shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof, salt: bytes | None
 ) -> dict[str, object]:
-    """The inputs of the circuit that a proof and a salt give. Raises InvalidProof for a proof that does not hold."""
+    """The inputs of the circuit that a proof and a salt give; None for a proof that a contract reads. Raises
+    InvalidProof for a proof that does not hold."""
     check_statement(shape.key, name, tuple(public), shape)
     opened, words = OpenedRows(shape, proof), np.array(public, dtype=np.uint64)
     verify_steps(NUMBERS, shape, shape.key.digest, name.encode(), words, proof, opened)
@@ -104,11 +126,11 @@ def verifier_inputs(
 
 
 def inputs_of(
-    shape: Shape, public: Sequence[int], proof: MultilinearProof, opened: OpenedRows, salt: bytes
+    shape: Shape, public: Sequence[int], proof: MultilinearProof, opened: OpenedRows, salt: bytes | None
 ) -> dict[str, object]:
-    """The inputs of the circuit by a proof, the rows that its verifier was given, and a salt."""
+    """The inputs of the circuit by a proof, the rows that its verifier was given, and a salt if there is one."""
     found: dict[str, object] = {"public": [str(v) for v in public], "root": _number(proof.root)}
-    found["salt"] = [str(word) for word in salt_words(salt)]
+    found["salt"] = [] if salt is None else [str(word) for word in salt_words(salt)]
     for field in FIELDS:
         value = getattr(proof, field)
         arrays = value if field == "layers" else [np.array(value, dtype=np.uint64)]

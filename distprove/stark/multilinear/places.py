@@ -27,6 +27,8 @@ from kernels.interface.tree_hash import TreeHash
 OUTPUT_WORDS = 8
 """Words of 32 bits that the output of such a job may have."""
 WORD_BYTES = 4
+READ = (("program", DIGEST), ("exit_code", 1), ("output_length", 1), ("output", OUTPUT_WORDS))
+"""The public values of the proof that a contract reads of a job (`distprove.stark.recursion.contract`)."""
 
 
 def segment_words(

@@ -188,6 +188,13 @@ PROGRAMS: dict[str, ProgramEntry] = {
                     bound=True,
                     choices=("", "sp1", "openvm"),
                 ),
+                Argument(
+                    "heights",
+                    "text",
+                    "heights of every segment's tables, as cpu=20,host=16: a contract's program has the same for all "
+                    "runs; by default those of the run",
+                    "",
+                ),
             ),
             "distprove.stark.riscv.program:RiscV",
         ),

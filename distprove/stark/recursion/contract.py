@@ -18,7 +18,7 @@ from distprove.errors import InvalidProof, UsageError
 from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Scalars
 from distprove.stark.heights import LogHeights, encode_heights
 from distprove.stark.multilinear.key import MultilinearKey
-from distprove.stark.multilinear.places import OUTPUT_WORDS, output_words
+from distprove.stark.multilinear.places import output_words
 from distprove.stark.multilinear.shape import heights_fit
 from distprove.stark.multilinear.verifier import RULES
 from distprove.stark.recursion.node import Identity
@@ -27,8 +27,6 @@ from distprove.stark.whole_job import check_multiplicities
 from kernels.cpu.poseidon2 import DIGEST
 from kernels.interface.tree_hash import TreeHash
 
-READ = (("program", DIGEST), ("exit_code", 1), ("output_length", 1), ("output", OUTPUT_WORDS))
-"""The public values of the proof that a contract reads, before Groth16."""
 EXIT_CODE, INPUTS = "exit_code", "inputs"
 """Public values of a segment: what a contract reads of the last one, and the words of public input, of which there are
 none: a contract would not know them."""
@@ -68,7 +66,7 @@ class Read:
     output: bytes
 
     def scalars(self) -> tuple[int, ...]:
-        """The public values `READ`. Raises InvalidProof for an output that no contract reads."""
+        """The public values `places.READ`. Raises InvalidProof for an output that no contract reads."""
         length, *words = map(int, output_words(self.output))
         return (*self.program, self.exit_code, length, *words)
 

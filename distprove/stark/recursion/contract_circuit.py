@@ -20,12 +20,11 @@ from distprove.stark.field import P, Words
 from distprove.stark.heights import encode_heights
 from distprove.stark.multilinear.challenges import draw_global
 from distprove.stark.multilinear.key import MultilinearKey
-from distprove.stark.multilinear.places import OUTPUT_WORDS, WORD_BYTES, challenge_words, segment_words
+from distprove.stark.multilinear.places import OUTPUT_WORDS, READ, WORD_BYTES, challenge_words, segment_words
 from distprove.stark.recursion.circuit import Circuit, Wire
 from distprove.stark.recursion.contract import (
     EXIT_CODE,
     INPUTS,
-    READ,
     ProgramRecord,
     Read,
     check_readable,

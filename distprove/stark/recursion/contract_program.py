@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from distprove.errors import InvalidProof
 from distprove.formats import canonical
 from distprove.stark.barrier import Commitment
+from distprove.stark.multilinear.places import READ
 from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.circuit_cache import code
-from distprove.stark.recursion.contract import READ, ProgramRecord, Read
+from distprove.stark.recursion.contract import ProgramRecord, Read
 from distprove.stark.recursion.contract_circuit import ContractForm, contract_circuit, contract_fields
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import Frame

@@ -3,7 +3,7 @@ others. `distprove.stark.recursion.plan` says which."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from typing import Any
@@ -149,7 +149,7 @@ class OneProofSystem(MultilinearSystem):
 
     @cached_property
     def verifier(self) -> StarkVerifier:
-        return StarkVerifier(self.key, self.program, node_key=_node_key, tree_wires=self.tree_wires)
+        return StarkVerifier(self.key, self.program, node_key=node_key_beside, tree_wires=self.tree_wires)
 
     # -- verification -----------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class OneProofSystem(MultilinearSystem):
         if not is_node(proof):
             return super().verify(proof)
         try:
-            verify_node(_node_key, proof, self.key)
+            verify_node(node_key_beside, proof, self.key)
         except InvalidProof:
             return False
         if self.verifies_here(proof):
@@ -175,8 +175,8 @@ class OneProofSystem(MultilinearSystem):
         _ = self.verifier  # whose engine is imported
         _evaluators(self.key)
         for kind in self.planned_kinds():
-            _evaluators(_node_key(self.key, kind))
-            _evaluators(_node_key(self.key, kind.of_role(INNER)))
+            _evaluators(node_key_beside(self.key, kind))
+            _evaluators(node_key_beside(self.key, kind.of_role(INNER)))
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
         return all(self.verify(proof) for proof in proofs)
@@ -216,7 +216,9 @@ class OneProofSystem(MultilinearSystem):
         if _root_of(proofs) is not self._root:
             self.verify_whole(partitions, whole, self.output())
         else:
-            verify_whole(self.key, _node_key, partitions, whole, self.output(), self.tree_wires, verified=self._root)
+            verify_whole(
+                self.key, node_key_beside, partitions, whole, self.output(), self.tree_wires, verified=self._root
+            )
 
     def bind_whole(self, proofs: Sequence[PartitionProof]) -> tuple[list[PartitionProof], dict[str, Any]]:
         return [listed(proof) for proof in proofs[: self.partitions]], whole_of(_root_of(proofs))
@@ -236,7 +238,7 @@ def _root_of(proofs: Sequence[PartitionProof]) -> PartitionProof:
     return next(proof for proof in reversed(proofs) if proof.name == ROOT)
 
 
-def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+def node_key_beside(key: MultilinearKey, kind: Kind) -> MultilinearKey:
     """The verifying key of a node. Beside provers the verifiers of a machine have a share of its threads together
     (`cluster.executor.verifiers.how_many`), which the one that makes a key has alone."""
     return node_key(key, kind, max(1, usable_threads() // VERIFIERS_SHARE))
@@ -311,21 +313,36 @@ class OneProofProver(MultilinearProver):
         super().close()
 
     def _prove_node(self, kind: Kind, partition: Partition, steps: Steps) -> tuple[Proven, MemoryUse]:
-        """Prove a node beside what is kept or, if it does not fit there, after making room. Returns its use of memory,
-        too."""
+        """Prove a node. Returns its use of memory, too."""
         with steps("key"):
             keys = self._keys(kind)
             rules = self._key.key if kind.is_leaf else keys.below.shape.key
             children = [proven_of(proof, rules) for proof in partition.children]
             node, challenge = TreeNode(partition.name, partition.needs), challenge_of(partition.children[0])
+        return self._prove_beside(
+            keys,
+            lambda: keys.key_of(node, children),
+            lambda held: keys.prove(node, children, challenge, steps, held=held),
+            steps,
+        )
+
+    def _prove_beside(
+        self,
+        keys: TreeKeys,
+        key_of: Callable[[], MultilinearProvingKey],
+        prove: Callable[[int], Proven],
+        steps: Steps,
+    ) -> tuple[Proven, MemoryUse]:
+        """Prove under one of the `keys` beside what is kept or, if it does not fit there, after making room. `prove`
+        takes the bytes of the device that others keep. Returns the use of memory, too."""
         while True:
             with steps("key"):
-                pk = keys.key_of(node, children)
+                pk = key_of()
             held = self._held_beside() + key_bytes(self._key.key) + self._nbytes(beside=keys)
             others = held + keys.nbytes - key_bytes(pk.key)
             try:
                 plan = choose(Shape(pk.key, tuple(pk.key.fixed_heights)), self._budget - others)
-                proven = keys.prove(node, children, challenge, steps, held=held)
+                proven = prove(held)
             except OutOfMemory:
                 if not (self._drop_keys(keep=pk) or super()._make_room()):
                     raise

@@ -7,9 +7,12 @@ heights and on the lengths of their names (`Form`). The root's has parameters fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
+
+from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import Commitment
@@ -21,15 +24,18 @@ from distprove.stark.multilinear.prover import commit, prove
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.multilinear.verifier import verify
+from distprove.stark.recursion.contract import ProgramRecord, Read
+from distprove.stark.recursion.contract_program import ContractProgram
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import found_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven
 from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Form, TreeNode, leaf_forms, leaves_of
-from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.program import CircuitProgram, NodeProgram
 from distprove.stark.recursion.root import TreeVerifyingKeys
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
 
+SecondRoot = Callable[[], tuple[CircuitProgram, Parameters]]
 PREPARED_LEAVES = 2
 """Leaves whose columns are laid out before they are needed, 0.1 GB of host memory each. Most jobs have one or two."""
 
@@ -46,10 +52,11 @@ class NodeKeys(ABC):
     """The keys of a tree's nodes, by their children. They are made when they are first asked for, and kept."""
 
     def __init__(
-        self, params: TreeParameters, frame: Frame, backend: Backend, wrap: Callable[[], Parameters] | None = None
+        self, params: TreeParameters, frame: Frame, backend: Backend, second: SecondRoot | None = None
     ) -> None:
-        """`frame` is that of leaves and nodes. `wrap` chooses the parameters of a second root, if there may be one."""
-        self.params, self.frame, self._backend, self._wrap_parameters = params, frame, backend, wrap
+        """`frame` is that of leaves and nodes. `second` makes the program of a second root, if there may be one, and
+        chooses its parameters."""
+        self.params, self.frame, self._backend, self._second = params, frame, backend, second
         # Beside a device the children of a node are evaluated at once; on a CPU their proofs take far longer.
         self._threads = 1 if backend.info().kind == "cpu" else min(MOST_CHILDREN, backend.threads)
         self._programs: dict[tuple[Hashable, ...] | str, NodeProgram] = {}
@@ -112,15 +119,18 @@ class NodeKeys(ABC):
     def wrap(self) -> MultilinearProvingKey:
         """The key of a second root, whose proof a Groth16 circuit verifies."""
         if self._wrap is None:
-            assert self._wrap_parameters is not None, "a tree with a second root"
-            self._wrap = make_key(self._root_program, self._wrap_parameters(), self._backend)
+            self._wrap = make_key(*self._second_root, self._backend)
         return self._wrap
 
     @property
     def wrap_bytes(self) -> int:
         """Bytes of the device that the key of a second root takes."""
-        assert self._wrap_parameters is not None, "a tree with a second root"
-        return key_bytes(compile_key(self._root_program, self._wrap_parameters()))
+        return key_bytes(compile_key(*self._second_root))
+
+    @cached_property
+    def _second_root(self) -> tuple[CircuitProgram, Parameters]:
+        assert self._second is not None, "a tree with a second root"
+        return self._second()
 
     @property
     def below(self) -> Child:
@@ -137,9 +147,33 @@ class NodeKeys(ABC):
         with steps("witness"):
             assert isinstance(pk.program, NodeProgram), "made here"
             inputs = pk.program.inputs_of(children, challenge, self.identity)
+        return self._proven(pk, node.name, inputs, steps, held)
+
+    def prove_read(
+        self,
+        record: ProgramRecord,
+        segments: Sequence[Commitment],
+        read: Read,
+        below: Proven,
+        steps: Steps,
+        *,
+        held: int = 0,
+    ) -> Proven:
+        """Prove what a contract reads of a job, as the second root of its tree, whose last node is `below`. Raises
+        InvalidProof for a job of another program, exit code or output, OutOfMemory."""
+        with steps("key"):
+            pk = self.wrap
+        with steps("witness"):
+            assert isinstance(pk.program, ContractProgram), "of a key with places"
+            inputs = pk.program.inputs_of(record, segments, read, below)
+        return self._proven(pk, WRAP, inputs, steps, held)
+
+    def _proven(
+        self, pk: MultilinearProvingKey, name: str, inputs: Mapping[str, NDArray[Any]], steps: Steps, held: int
+    ) -> Proven:
         committed = commit(pk, NODE, inputs, steps, held=held + self.nbytes - key_bytes(pk.key))
         proof: MultilinearProof = prove(pk, committed, NODE_CHALLENGE, steps)
-        return Proven(node.name, committed.commitment.public, proof, Identity.of(pk.key))
+        return Proven(name, committed.commitment.public, proof, Identity.of(pk.key))
 
     def key_of(self, node: TreeNode, children: Sequence[Proven]) -> MultilinearProvingKey:
         """The key of a node over these children."""
@@ -195,10 +229,10 @@ class TreeKeys(NodeKeys):
         params: TreeParameters,
         frame: Frame,
         backend: Backend,
-        wrap: Callable[[], Parameters] | None = None,
+        second: SecondRoot | None = None,
     ) -> None:
-        """`frame` is that of leaves and nodes; `frame_of` finds it. `wrap` is for a second root (`NodeKeys`)."""
-        super().__init__(params, frame, backend, wrap)
+        """`frame` is that of leaves and nodes; `frame_of` finds it. `second` is for a second root (`NodeKeys`)."""
+        super().__init__(params, frame, backend, second)
         self.key = key
 
     def leaf(self, forms: Sequence[Form]) -> MultilinearProvingKey:

@@ -7,15 +7,18 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from distprove.errors import UsageError
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_root
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
 from distprove.stark.multilinear.proving_key import make_verifying_key
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.recursion import work
+from distprove.stark.recursion.contract_circuit import ContractForm
+from distprove.stark.recursion.contract_program import ContractProgram
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import kept_root, kept_rows
-from distprove.stark.recursion.node import MOST_CHILDREN
-from distprove.stark.recursion.plan import ROOT, WRAP, Form, Kind, leaves_of, plan_tree
+from distprove.stark.recursion.node import MOST_CHILDREN, Identity
+from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Form, Kind, leaves_of, plan_tree
 from distprove.stark.recursion.program import CircuitProgram, NodeProgram
 from distprove.stark.recursion.security import FEW_BITS, Layer, tree_layers
 from distprove.stark.recursion.tree import TreeKeys, TreeParameters, node_child, root_frame, segments_of
@@ -41,7 +44,7 @@ _KEYS: OrderedDict[tuple[bytes, Kind], MultilinearKey] = OrderedDict()
 def keys_of_tree(key: MultilinearKey, kind: Kind, backend: Backend) -> TreeKeys:
     """The keys of the tree that has nodes of this kind over partitions of `key`, to be made on a backend. Raises
     UsageError for partitions over which there is no tree of the bits that `key` asks for."""
-    return TreeKeys(key, *chosen_tree(key, kind.leaves), backend, partial(wrap_parameters, key, kind))
+    return TreeKeys(key, *chosen_tree(key, kind.leaves), backend, partial(second_root, key, kind))
 
 
 def node_key(key: MultilinearKey, kind: Kind, threads: int = 1) -> MultilinearKey:
@@ -63,7 +66,7 @@ def _node_key(key: MultilinearKey, kind: Kind, threads: int) -> MultilinearKey:
     if isinstance(kind.role, int):
         program, own = NodeProgram(segments_of(key, kind.leaves[kind.role]), frame), params.nodes
     elif kind.role == WRAP:
-        program, own = NodeProgram([below], root_frame(frame, params.nodes)), wrap_parameters(key, kind)
+        return made_key(*second_root(key, kind, threads), threads)
     elif kind.role == ROOT:
         program, own = NodeProgram([below], root_frame(frame, params.nodes)), params.root
     else:
@@ -71,10 +74,28 @@ def _node_key(key: MultilinearKey, kind: Kind, threads: int) -> MultilinearKey:
     return made_key(program, own, threads)
 
 
-def wrap_parameters(key: MultilinearKey, kind: Kind) -> Parameters:
-    """The parameters of a second root above nodes of this kind, over partitions of `key`. Raises UsageError."""
+def second_root(key: MultilinearKey, kind: Kind, threads: int = 1) -> tuple[CircuitProgram, Parameters]:
+    """The program of a second root above nodes of this kind, over partitions of `key`, and its parameters. Under a key
+    with places it is what a contract reads; the key of nodes, a constant there, is made on so many threads. Raises
+    UsageError."""
     params, frame = chosen_tree(key, kind.leaves)
-    return second_root_parameters(frame, params.nodes, key.params.security_bits, key.params.grinding_bits)
+    bits, grinding = key.params.security_bits, key.params.grinding_bits
+    below = node_child(frame, params.nodes)
+    if key.params.places is None:
+        program = NodeProgram([below], root_frame(frame, params.nodes))
+        return program, second_root_parameters(frame, params.nodes, bits, grinding)
+    form = leaf_of_contract(kind.leaves)
+    identity = Identity.of(node_key(key, kind.of_role(INNER), threads))
+    read = ContractProgram(ContractForm.of(key, form.name_length, below, identity))
+    return read, program_parameters(read, WRAPS, min(bits, WRAP_BITS), grinding)
+
+
+def leaf_of_contract(leaves: Sequence[tuple[Form, ...]]) -> Form:
+    """The one form of all segments below these leaves. Raises UsageError if there are several."""
+    forms = {form for leaf in leaves for form in leaf}
+    if len(forms) != 1:
+        raise UsageError("a contract reads jobs whose segments all have the same heights (Program.levelled)")
+    return forms.pop()
 
 
 def second_root_parameters(frame: Frame, nodes: Parameters, bits: int, grinding: int) -> Parameters:
@@ -85,8 +106,7 @@ def second_root_parameters(frame: Frame, nodes: Parameters, bits: int, grinding:
 def wrap_rules(key: MultilinearKey, kind: Kind) -> MultilinearKey:
     """The key of a second root as `node_key` makes it, without the root of its columns, which takes minutes: what its
     bits follow from. Raises UsageError."""
-    params, frame = chosen_tree(key, kind.leaves)
-    return compile_key(NodeProgram((), root_frame(frame, params.nodes)), wrap_parameters(key, kind))
+    return compile_key(*second_root(key, kind))
 
 
 def verifiers_key(key: MultilinearKey, kind: Kind, threads: int = 1) -> MultilinearKey:
@@ -160,9 +180,13 @@ def planned_wires(key: MultilinearKey, partitions: Sequence[Form]) -> tuple[int,
 
 def parameters(frame: Frame, form: tuple[int, TreeHash], bits: int, grinding: int) -> Parameters:
     """Parameters under which nodes of this frame have so many bits, of a form such as `NODES`. Raises UsageError."""
+    return program_parameters(NodeProgram((), frame), form, bits, grinding)
+
+
+def program_parameters(program: CircuitProgram, form: tuple[int, TreeHash], bits: int, grinding: int) -> Parameters:
+    """`parameters` of the program of any circuit. Raises UsageError."""
     blowup, hash = form
     blowup = LOW_BLOWUP if bits < FEW_BITS else blowup
-    program = NodeProgram((), frame)
     return choose_parameters(
         program, 1, blowup=blowup, security=bits, grinding=grinding, hash=hash.value, log_final=LOG_FINAL_IN_CIRCUITS
     )

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof, ResourceError, UsageError
 from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
-from distprove.stark.heights import tallest
+from distprove.stark.heights import LogHeights, tallest
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
+from distprove.stark.riscv.declared import format_declared, parse_declared, require_within
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf, require_instructions
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot, input_words
 from distprove.stark.riscv.foreign import FOREIGN
@@ -64,6 +65,11 @@ FREE_BYTES = 1 << 26
 """Bytes that a job may take of memory however little is left."""
 
 
+def _segment_name(index: int) -> str:
+    """The name of a segment. All have the same length: there are no more than `MOST_SEGMENTS`."""
+    return f"segment-{index:05}"
+
+
 class RiscV(Program):
     """The machine with a guest. A prover gives the guest's file; a verifier its name, which the key has."""
 
@@ -73,6 +79,7 @@ class RiscV(Program):
     buses = BUSES
     optional = OPTIONAL
     row_functions = ROW_FUNCTIONS
+    name_bytes = len(_segment_name(0))
     of_key = (*Program.of_key, "_guest_file")
 
     def __init__(
@@ -83,17 +90,20 @@ class RiscV(Program):
         segment: int = 1 << 20,
         guest: str = "",
         calls: str = "",
+        heights: str = "",
     ) -> None:
         """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
         number of cycles of a segment. `calls` names a system whose guest the file `elf` is, a key of `FOREIGN`.
+        `heights` are those of every segment of a job that ends in one proof (`riscv.declared`); "" for the run's own.
         Raises UsageError, and InputError and FormatError for a file `elf` that cannot be proven."""
         PROGRAMS["riscv"].check(segment=segment, calls=calls)
         if calls and not elf:
             raise UsageError("calls says how the file of a guest is read: it needs elf; a name (guest) needs no calls")
         self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
-        self.calls = calls
+        self.calls, self.heights = calls, heights
         self._known = Guest.parse(guest) if guest else None
         if elf:
+            _ = self.declared_heights
             _ = self._guest_file  # what cannot be proven is refused before a job of it is taken
 
     # -- the key ------------------------------------------------------------------------------------------------------
@@ -203,14 +213,24 @@ class RiscV(Program):
                 "output": output_public(output),
                 "heights": {},
             }
-            slices.append(Slice(f"segment-{index:05}", source))
+            slices.append(Slice(_segment_name(index), source))
             start = int(part.key[-1]) if len(part.key) else start
         return Cut(slices, heights, output)
 
+    @property
+    def declared_heights(self) -> LogHeights | None:
+        return parse_declared(self.heights, self.fixed_heights) if self.heights else None
+
+    def declares(self, log_heights: Sequence[int | None]) -> str:
+        return format_declared(log_heights, self.fixed_heights)
+
     def levelled(self, cut: Cut) -> Cut:
-        """Every segment with the tallest tables of the run."""
+        """Every segment with the tallest tables of the run, or with the declared ones."""
         assert cut.log_heights is not None, "cutting a run tells its heights"
         heights = tallest(cut.log_heights)
+        if (declared := self.declared_heights) is not None:
+            require_within(heights, declared)
+            heights = declared
         named = {air.name: height for air, height in zip(TABLES, heights, strict=True) if height is not None}
         slices = [Slice(part.name, {**part.source, "heights": named}) for part in cut.slices]
         return Cut(slices, [heights] * len(slices), cut.output)

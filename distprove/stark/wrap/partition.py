@@ -1,10 +1,12 @@
 """A job's wrap as its last partition: it needs the second root, and its proof is a Groth16 proof.
 
 The partition's one public value is the digest of the second root's values and of a salt. Its prover draws the salt and
-returns it beside the Groth16 proof: the job's list takes it from there. The proof names the verification key, too,
-because each machine makes a development key of its own.
+returns it beside the Groth16 proof: the job's list takes it from there. Of a job that a contract reads the public
+values are those that it reads, and there is no salt. The proof names the verification key, too, because each machine
+makes a development key of its own.
 
-The data of the partition's proof are {salt: bin32, wrap_key: map, wrap_proof: map}.
+The data of the partition's proof are {salt: bin32, wrap_key: map, wrap_proof: map}, without `salt` where a contract
+reads.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from distprove.circuits.wrap.statement import statement_digest
+from distprove.circuits.wrap.statement import READ_NAMES, read_values, statement_digest
 from distprove.errors import InvalidKey
 from distprove.formats import canonical
 from distprove.groth16.binfile import Source
@@ -28,7 +30,7 @@ from kernels.maths.curves import BN254
 
 GROTH16 = "groth16"
 """The name of the partition."""
-_DATA: dict[str, type] = {SALT: bytes, "wrap_key": dict, "wrap_proof": dict}
+_DATA: dict[str, type] = {"wrap_key": dict, "wrap_proof": dict}
 
 
 def planned(key_digest: bytes, index: int, kind: Kind) -> Partition:
@@ -38,29 +40,41 @@ def planned(key_digest: bytes, index: int, kind: Kind) -> Partition:
     return Partition(index, GROTH16, digest, {"kind": kind.to_record()}, needs=(WRAP,))
 
 
-def proven(partition: Partition, wrap: Wrap, salt: bytes) -> PartitionProof:
-    """The partition's proof, with the salt that the wrap's public value has."""
-    assert len(salt) == SALT_BYTES
-    data = {SALT: salt, "wrap_key": wrap.key.to_dict(), "wrap_proof": wrap.proof.to_dict()}
+def proven(partition: Partition, wrap: Wrap, salt: bytes | None) -> PartitionProof:
+    """The partition's proof, with the salt that the wrap's public value has; None where a contract reads."""
+    assert salt is None or len(salt) == SALT_BYTES
+    hidden = {} if salt is None else {SALT: salt}
+    data = {**hidden, "wrap_key": wrap.key.to_dict(), "wrap_proof": wrap.proof.to_dict()}
     return PartitionProof(partition.name, partition.digest, wrap.public, data)
 
 
 def is_wrap(proof: PartitionProof) -> bool:
     """Whether the proof has the form of a wrap's."""
-    return proof.data.keys() == _DATA.keys()
+    return proof.data.keys() - {SALT} == _DATA.keys()
 
 
-def wrap_in(proof: PartitionProof) -> Wrap:
-    """The wrap that the partition's proof has, not yet verified. Raises FormatError, InvalidKey, also for a key under
-    which anybody can forge proofs, InvalidProof."""
-    check_fields(proof.data, _DATA, proof.name)
-    salt_of(proof)
+def wrap_in(proof: PartitionProof, *, read: bool = False) -> Wrap:
+    """The wrap that the partition's proof has, not yet verified; with `read` one that a contract reads. Raises
+    FormatError, InvalidKey, also for a key under which anybody can forge proofs, InvalidProof."""
+    check_fields(proof.data, _DATA if read else {SALT: bytes, **_DATA}, proof.name)
+    if not read:
+        salt_of(proof)
     key, made = VerificationKey.from_dict(proof.data["wrap_key"]), Groth16Proof.from_dict(proof.data["wrap_proof"])
-    if key.curve is not BN254 or made.curve is not BN254 or key.n_public != 1:
-        raise InvalidKey(f"{proof.name}: a wrap's key is over BN254 and has one public value")
+    if key.curve is not BN254 or made.curve is not BN254 or key.n_public != public_values(read):
+        raise InvalidKey(f"{proof.name}: {_unlike(read)}")
     if key.weakness is not None:
         raise InvalidKey(f"{proof.name}: {key.weakness}")
     return Wrap(key, made, proof.public)
+
+
+def public_values(read: bool) -> int:
+    """How many public values a wrap has: those that a contract reads, or a digest."""
+    return len(READ_NAMES) if read else 1
+
+
+def _unlike(read: bool) -> str:
+    count = public_values(read)
+    return f"a wrap's key is over BN254 and has {'one public value' if count == 1 else f'{count} public values'}"
 
 
 def salt_of(proof: PartitionProof) -> bytes:
@@ -75,18 +89,21 @@ def holds(wrap: Wrap, facts: Mapping[str, Any]) -> bool:
     return named in (None, wrap.key.digest().hex()) and verify(wrap.key, wrap.public, wrap.proof)
 
 
-def states(proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
-    """Whether the partition's proof states what the second root does, its only child, with the proof's own salt. Raises
-    FormatError."""
+def states(proof: PartitionProof, children: Sequence[PartitionProof], *, read: bool = False) -> bool:
+    """Whether the partition's proof states what the second root does, its only child, with the proof's own salt; with
+    `read` what a contract reads of it. Raises FormatError."""
     (second,) = children
+    if read:
+        return proof.public == read_values(second.public)
     return proof.public == (statement_digest(second.public, salt_of(proof)),)
 
 
-def read_wrap_key(source: Source, name: str) -> ZKey:
-    """A key that may be a wrap's: its points are mapped, not read. Raises InputError, InvalidKey."""
+def read_wrap_key(source: Source, name: str, *, read: bool = False) -> ZKey:
+    """A key that may be a wrap's, with `read` of one that a contract reads: its points are mapped, not read. Raises
+    InputError, InvalidKey."""
     key = read_zkey(source, name=name)
-    if key.curve is not BN254 or key.n_public != 1:
-        raise InvalidKey(f"{name}: a wrap's key is over BN254 and has one public value")
+    if key.curve is not BN254 or key.n_public != public_values(read):
+        raise InvalidKey(f"{name}: {_unlike(read)}")
     return key
 
 

@@ -15,8 +15,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.circuits.wrap.statement import statement_digest
-from distprove.circuits.wrap.verifier import verifier_inputs
+from distprove.circuits.wrap.verifier import stated_values, verifier_inputs
 from distprove.errors import InvalidKey
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.groth16.prover import prove
@@ -86,7 +85,7 @@ class WrappedProver(OneProofProver):
         if begun is not None and begun.second == second:
             salt, values = begun.salt, begun.result
         else:
-            salt, values = secrets.token_bytes(SALT_BYTES), None
+            salt, values = self._new_salt(), None
         made = self._making_room(lambda: wrap(key, second, salt, shared, self._backend, steps, values))
         busy.end()
         steps.times.on_device = busy.time()
@@ -102,7 +101,7 @@ class WrappedProver(OneProofProver):
         key, (second,) = self._second_key(partition), partition.children
         zkey = self._open(key, make=True).zkey
         with CpuBackend(self._backend.threads) as cpu, holding(zkey.data, zkey.name, cpu) as shared:
-            made = wrap(key, second, secrets.token_bytes(SALT_BYTES), shared, cpu, Steps())
+            made = wrap(key, second, self._new_salt(), shared, cpu, Steps())
         if not verify(made.key, made.public, made.proof):
             raise InvalidKey(
                 f"{zkey.name}: the wrap's Groth16 proof does not verify, on the CPU either: the key is of another "
@@ -137,12 +136,16 @@ class WrappedProver(OneProofProver):
         kind = Kind.from_record(partition.source["kind"], self._key.key, partition.name)
         return node_key(self._key.key, kind, usable_threads())
 
+    def _new_salt(self) -> bytes | None:
+        """The salt of another wrap; None where a contract reads it, which hides nothing."""
+        return None if self._key.key.params.places is not None else secrets.token_bytes(SALT_BYTES)
+
     def _begin_witness(self, partition: Partition, second: PartitionProof) -> None:
         """Begin the witness of the wrap above a second root, on the host, while the device proves the root. The wrap
         may be another prover's."""
         if self._backend.info().kind == "cpu":
             return
-        key, threads, salt = self._second_key(partition), self._backend.threads, secrets.token_bytes(SALT_BYTES)
+        key, threads, salt = self._second_key(partition), self._backend.threads, self._new_salt()
 
         def make() -> Words:
             with CpuBackend(threads) as cpu:
@@ -201,7 +204,7 @@ class _Begun:
 
     second: PartitionProof
     """What it is of."""
-    salt: bytes
+    salt: bytes | None
     """What it has, too, which goes with it."""
     future: Future[Words]
 
@@ -212,14 +215,15 @@ class _Begun:
 def wrap(
     key: MultilinearKey,
     second: PartitionProof,
-    salt: bytes,
+    salt: bytes | None,
     shared: SharedKey,
     backend: Backend,
     steps: Steps,
     begun: Callable[[], Words] | None = None,
 ) -> Wrap:
     """The wrap of a second root's proof under its key, not yet verified. The backend has the Groth16 key. `salt` has
-    SALT_BYTES random bytes of this wrap alone. `begun` gives the witness with this salt, if somebody makes it already.
+    SALT_BYTES random bytes of this wrap alone; None where a contract reads. `begun` gives the witness with this salt,
+    if somebody makes it already.
 
     Raises InvalidProof where the second root's proof does not hold, InvalidKey for a key of another circuit,
     OutOfMemory.
@@ -243,10 +247,12 @@ def wrap(
     for name, seconds in times.seconds.items():
         steps.seconds[name] = steps.seconds.get(name, 0.0) + seconds
     steps.times.steps += times.steps
-    return Wrap(shared.zkey.verification_key, made, (statement_digest(second.public, salt),))
+    return Wrap(shared.zkey.verification_key, made, stated_values(key, second.public, salt))
 
 
-def wrap_witness(key: MultilinearKey, second: PartitionProof, salt: bytes, cpu: CpuBackend, steps: Steps) -> Words:
+def wrap_witness(
+    key: MultilinearKey, second: PartitionProof, salt: bytes | None, cpu: CpuBackend, steps: Steps
+) -> Words:
     """The witness of a wrap's circuit from a second root's proof and a salt, (wires, 4) canonical integers, secret.
     Raises InvalidProof for a proof that does not hold, InvalidKey for one of other heights than the key's."""
     # The circuit's inputs are the second root's proof, which its verifier goes through once.

@@ -46,6 +46,8 @@ class WrappedSystem(OneProofSystem):
     wrap_key: Path | None = None
     """The Groth16 key's file; None for a development key of each machine."""
     check_seconds = KEY_PATIENCE
+    read = False
+    """Whether a contract reads what the wrap states."""
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> WrappedSystem:
@@ -87,7 +89,7 @@ class WrappedSystem(OneProofSystem):
             require_key_folder()  # which the job needs
             return {"insecure_wrap": True}
         content = map_file(self.wrap_key)
-        opened = read_wrap_key(content, str(self.wrap_key))
+        opened = read_wrap_key(content, str(self.wrap_key), read=self.read)
         self._sample, self._matrix_bytes = sample(content.data), matrix_bytes(opened)
         return key_facts(opened)
 
@@ -114,7 +116,7 @@ class WrappedSystem(OneProofSystem):
             development_key(key, backend)
         wires = resident_tape(key).wires
         if self.wrap_key is not None:
-            opened = read_wrap_key(shared[KEY_FILE], str(self.wrap_key))
+            opened = read_wrap_key(shared[KEY_FILE], str(self.wrap_key), read=self.read)
             if opened.n_vars != wires:
                 raise InvalidKey(
                     f"{opened.name}: a key of another circuit, of {opened.n_vars} wires; this wrap's has {wires}"
@@ -130,7 +132,7 @@ class WrappedSystem(OneProofSystem):
         if not is_wrap(proof):
             return super().verify(proof)
         try:
-            return holds(wrap_in(proof), self._key_facts)
+            return holds(wrap_in(proof, read=self.read), self._key_facts)
         except (InvalidProof, InvalidKey, FormatError):
             return False
 
@@ -138,7 +140,7 @@ class WrappedSystem(OneProofSystem):
         if partition.name != GROTH16:
             return not is_wrap(proof) and super().made_of(partition, proof, children)
         try:
-            return is_wrap(proof) and states(proof, children)
+            return is_wrap(proof) and states(proof, children, read=self.read)
         except FormatError:
             return False
 
@@ -149,7 +151,7 @@ class WrappedSystem(OneProofSystem):
 
     def published(self, proofs: Sequence[PartitionProof]) -> Mapping[str, bytes]:
         """The files of the wrap, from the proofs of the whole plan."""
-        return wrap_in(_wrap_of(proofs)).contents()
+        return wrap_in(_wrap_of(proofs), read=self.read).contents()
 
 
 def _wrap_of(proofs: Sequence[PartitionProof]) -> PartitionProof:

@@ -1,0 +1,160 @@
+"""The verifier of a wrap that a contract reads. It has no list of partitions.
+
+From the program, the heights of its segments and its parameters it makes the keys of segments and leaves, and computes
+the program's digest. It compares that with the wrap's public values and verifies the Groth16 proof. Exit code and
+output are in the public values. A contract does the same with digests that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distprove.circuits.wrap.statement import READ_NAMES, read_values
+from distprove.errors import InvalidProof, UsageError
+from distprove.groth16.verifier import verify
+from distprove.options import SECURITY_BITS
+from distprove.registry import entry_of
+from distprove.stark.job_verifier import StarkVerifier
+from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.places import OUTPUT_WORDS, READ, WORD_BYTES
+from distprove.stark.recursion.contract import Read, check_program
+from distprove.stark.recursion.contract_proof import record_of
+from distprove.stark.recursion.node import MOST_CHILDREN
+from distprove.stark.recursion.node_proof import NodeKey
+from distprove.stark.recursion.plan import INNER, WRAP, Kind
+from distprove.stark.recursion.security import Layer, bits_of, tree_layers
+from distprove.stark.recursion.whole import checked_key
+from distprove.stark.recursion.work import check_work
+from distprove.stark.wrap.files import Wrap
+from distprove.stark.wrap.program_file import PROGRAM, ProgramFile
+
+if TYPE_CHECKING:
+    from distprove.entry import OwnProgram
+
+SYSTEM = "stark"
+_HALF, _WORD = 1 << 128, 1 << 32
+
+
+@dataclass(frozen=True)
+class VerifiedRead:
+    """What a contract reads of a job, verified."""
+
+    key: MultilinearKey
+    """Of the segments."""
+    read: Read
+    wrap_key: bytes
+    """The digest of the wrap's verification key, which does not show how it was made."""
+    weakness: str | None
+    """Why anybody can forge wraps under that key, if it shows that."""
+    layers: tuple[Layer, ...]
+    """Of a tree with a segment in each place. A job has no more, and no fewer bits."""
+
+    @property
+    def bits(self) -> float:
+        """Proven bits of the proofs inside the wrap."""
+        return bits_of(self.layers)
+
+    @property
+    def program(self) -> tuple[int, int]:
+        """The program's digest as the contract has it: its lower and its upper half, each below 2^128."""
+        return halves(self.read.program)
+
+
+def verify_read_files(
+    folder: Path,
+    wrap_vk: Path,
+    vk: Path | None = None,
+    program: OwnProgram | None = None,
+    least_security: float = SECURITY_BITS,
+    tree_wires: int | None = None,
+) -> VerifiedRead:
+    """Verify the wrap in a folder, which has it as proof.json and public.json, with program.msgpack. `wrap_vk` is its
+    verification key, which is trusted to be of the right circuit. `vk` is the segments' key, or `program` is the one
+    that the caller names; else the file names one that ships.
+
+    Raises InvalidProof, FormatError, InputError, UsageError, and TooMuchWork for leaves of more than `tree_wires`.
+    """
+    file = ProgramFile.read(folder / PROGRAM)
+    entry, named = entry_of(SYSTEM), dict(file.named)
+    assert entry.own_verifier is not None, "a STARK's verifier makes keys of programs"
+    verifier: Any = entry.verifier(named, vk) if program is None else entry.own_verifier(named, program)
+    assert isinstance(verifier, StarkVerifier)
+    if verifier.asked:
+        raise UsageError(f"a contract's program reads no public input: leave out {', '.join(verifier.asked)} (--with)")
+    found = verify_read_wrap(verifier.key, verifier.tree_keys(), file, Wrap.read(folder, wrap_vk), tree_wires)
+    if not found.bits >= least_security:
+        raise InvalidProof(f"the wrap holds, with {found.bits:.2f} proven bits; {least_security:g} are asked for")
+    return found
+
+
+def verify_read_wrap(
+    key: Any, node_key: NodeKey, file: ProgramFile, wrap: Wrap, tree_wires: int | None = None
+) -> VerifiedRead:
+    """Raise InvalidProof unless a wrap shows that a job of the program under `key`, with segments of the heights in
+    `file`, ended with the exit code and output in its public values. Raises FormatError, and TooMuchWork for leaves of
+    more than `tree_wires` wires before any is made."""
+    # 1. The program: its key, and what no circuit checks of it.
+    checked, kind = checked_key(key), Kind((file.leaf,), 0)
+    program = program_digest(checked, node_key, file, tree_wires)
+    # 2. The wrap is of this program, and holds.
+    read = read_in(wrap.public, program)
+    if not verify(wrap.key, wrap.public, wrap.proof):
+        raise InvalidProof("the wrap's Groth16 proof does not verify under the key that is given")
+    layers = tuple(layers_of_places(checked, node_key, kind))
+    return VerifiedRead(checked, read, wrap.key.digest(), wrap.key.weakness, layers)
+
+
+def program_digest(
+    key: MultilinearKey, node_key: NodeKey, file: ProgramFile, tree_wires: int | None = None
+) -> tuple[int, ...]:
+    """The digest of a program, after the checks of it that no circuit makes. Whoever relies on a contract computes it.
+    Raises InvalidProof for a program whose jobs no contract reads, or whose jobs of all places would have too few bits,
+    and TooMuchWork for leaves of more than `tree_wires` wires before any is made."""
+    try:
+        check_program(key, file.log_heights)
+    except UsageError as error:
+        raise InvalidProof(str(error)) from None
+    kind = Kind((file.leaf,), 0)
+    check_work(key, kind.leaves, tree_wires)
+    return record_of(key, node_key, kind).digest()
+
+
+def halves(program: Sequence[int]) -> tuple[int, int]:
+    """A program's digest as a contract has it: its lower and its upper half, each below 2^128."""
+    low, high, *_ = read_values([*program, *[0] * (sum(count for _, count in READ) - len(program))])
+    return low, high
+
+
+def read_in(public: tuple[int, ...], program: tuple[int, ...]) -> Read:
+    """What a contract reads in a wrap's public values, of a job of this program. Raises InvalidProof for values of
+    another program, or that no wrap has."""
+    if len(public) != len(READ_NAMES):
+        raise InvalidProof(f"a wrap that a contract reads has {len(READ_NAMES)} public values, not {len(public)}")
+    *_, low, high, end = public
+    length, code = divmod(end, _WORD)
+    if max(low, high) >= _HALF or length > OUTPUT_WORDS * WORD_BYTES:
+        raise InvalidProof("public values that no wrap has: halves of 128 bits, exit code and length of an output")
+    output = b"".join(half.to_bytes(16, "little") for half in (low, high))[:length]
+    read = Read(program, code, output)
+    if read_values(read.scalars()) != public:
+        raise InvalidProof(
+            "the wrap is of another program, or of segments of other heights, than are named: its public values have "
+            "another digest"
+        )
+    return read
+
+
+def layers_of_places(key: MultilinearKey, node_key: NodeKey, kind: Kind) -> list[Layer]:
+    """The layers of a tree over a segment in each place, up to the proof inside the wrap."""
+    assert key.params.places is not None, "a key that a contract reads"
+    heights = kind.leaves[0][0].log_heights
+    leaves = -(-key.params.places // MOST_CHILDREN)
+    nodes, level = 0, leaves
+    while level > 1:
+        level = -(-level // MOST_CHILDREN)
+        nodes += level
+    made = [(kind, leaves), *([(kind.of_role(INNER), nodes)] if nodes else []), (kind.of_role(WRAP), 1)]
+    return tree_layers(key, [heights] * key.params.places, [(node_key(key, each), count) for each, count in made])
