@@ -42,6 +42,7 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.recursion.layout",
     "distprove.stark.recursion.program",
     "distprove.stark.recursion.tree",
+    "distprove.stark.wrap.contract_prover",
     "distprove.stark.wrap.kept",
     "distprove.stark.wrap.prover",
 )
@@ -51,6 +52,7 @@ REACHED = {
     "distprove.groth16.aggregate.jobs": set[str](),
     "distprove.stark.job_verifier": set[str](),
     "distprove.stark.recursion.root": set[str](),
+    "distprove.stark.recursion.contract_proof": set[str](),
     "distprove.stark.recursion.jobs_root": set[str](),
     "distprove.stark.aggregate.verifier": set[str](),
 }
@@ -70,7 +72,19 @@ DOORS = {
     *((f"{WRAP}.listed", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
     *((f"{WRAP}.kept", f"{RECURSION}.{name}") for name in ("circuit_cache", "node")),
     *((f"{WRAP}.prover", f"{RECURSION}.{name}") for name in ("node", "plan", "system", "tree_keys")),
-    (f"{WRAP}.partition", f"{RECURSION}.plan"),
+    *((f"{WRAP}.{name}", f"{RECURSION}.plan") for name in ("partition", "program_file")),
+    *(
+        (f"{WRAP}.contract_prover", f"{RECURSION}.{name}")
+        for name in ("contract_proof", "node", "node_proof", "plan", "program", "system")
+    ),
+    *(
+        (f"{WRAP}.contract_system", f"{RECURSION}.{name}")
+        for name in ("contract", "contract_proof", "node_proof", "plan", "system", "tree_keys")
+    ),
+    *(
+        (f"{WRAP}.contract_verifier", f"{RECURSION}.{name}")
+        for name in ("contract", "contract_proof", "node", "node_proof", "plan", "security", "whole", "work")
+    ),
 }
 """A room of its own: what else imports it, each when a job ends in one proof, or several do."""
 

@@ -38,6 +38,7 @@ OF_ONE_SYSTEM = (
             "programs",
             "ptau",
             "r1cs",
+            "read_wrap",
             "run",
             "security",
             "setup",

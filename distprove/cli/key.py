@@ -71,14 +71,13 @@ def key(
 def _read(program: Program, key: Any, heights: Sequence[int | None]) -> dict[str, Any]:
     """What a contract has of a program: its digest in two halves, and the argument that declares its heights."""
     from distprove.stark.keyfile import node_key
-    from distprove.stark.recursion.whole import checked_key
     from distprove.stark.wrap.contract_verifier import halves, program_digest
     from distprove.stark.wrap.program_file import ProgramFile
 
     if program.name_bytes is None:
         raise UsageError(f"program {program.name}: no contract reads its jobs")
     file = ProgramFile(key.named(), tuple(heights), program.name_bytes)
-    low, high = halves(program_digest(checked_key(key), node_key, file))
+    low, high = halves(program_digest(key, node_key, file))
     return {"contract_program": [str(low), str(high)], "heights": program.declares(heights)}
 
 

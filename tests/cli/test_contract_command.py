@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 
 from distprove.circuits.wrap.verifier import stated_values
+from distprove.errors import UsageError
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import format_public, read_public, write_verification_key
+from distprove.stark.options import StarkOptions
+from distprove.stark.riscv.program import RiscV
 from distprove.stark.wrap import files, prover, system
+from distprove.stark.wrap.contract_system import ContractSystem
 from distprove.stark.wrap.files import Wrap
 from distprove.stark.wrap.program_file import PROGRAM, ProgramFile
 from distprove.system import PartitionProof
@@ -26,6 +30,17 @@ from tests.support.riscv_elf import code_file
 from tests.support.simulated_proofs import trapdoor
 
 FEW = ("--security", "1", "--grinding", "0", "--engine", "multilinear", "--hash", "poseidon2")
+OPTIONS = StarkOptions(
+    *("riscv", {}),
+    engine="multilinear",
+    hash="poseidon2",
+    security=1,
+    grinding=0,
+    one_proof=True,
+    wrap=True,
+    contract=True,
+    insecure_dev=True,
+)
 OUTPUT = bytes.fromhex("4433221188776655")
 SECRET = trapdoor(BN254, 5)
 
@@ -162,31 +177,37 @@ def test_a_job_that_a_contract_reads(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_declared_heights_give_other_runs_the_same_program(tmp_path: Path) -> None:
-    """One segment or two: the program is the same, and the number of segments is nowhere."""
+    """One segment or several: the program is the same, and the number of segments is nowhere."""
     elf = guest(tmp_path / "guest.elf", cycles=30)
     key = ("key", *arguments(elf, "--segment", "128"), "--out", tmp_path / "key.msgpack", "--json")
     found = json.loads(command(*key).stdout)
-    programs = set()
-    for number, segment in enumerate(("64", "128")):
-        run = tmp_path / f"run-{number}"
-        shown = prove(elf, run, "--heights", found["heights"], "--segment", segment)
-        assert shown.exit_code == 0, shown.output
-        programs.add(read_public(run / files.PUBLIC, BN254)[:2])
-    assert programs == {tuple(map(int, found["contract_program"]))}
+    counts = set()
+    for segment in (64, 128):
+        given = {"elf": str(elf), "segment": segment, "heights": found["heights"]}
+        made = ContractSystem.from_options(replace(OPTIONS, arguments=given))
+        counts.add(made.partitions)
+        assert made.key_digest().hex() == found["key_digest"]
+        assert RiscV(elf=str(elf)).declares(made._form.log_heights) == found["heights"]
+    assert len(counts) == 2
+    lower = ",".join(item if "cpu" not in item else "cpu=5" for item in found["heights"].split(","))
+    with pytest.raises(UsageError, match=r"the run needs 2\^\d+ rows of cpu, and 2\^5 rows"):
+        ContractSystem.from_options(replace(OPTIONS, arguments={**given, "heights": lower}))
 
 
 def test_jobs_that_no_contract_reads(tmp_path: Path) -> None:
     long = guest(tmp_path / "long.elf", words=range(9))
-    odd = command("prove", "stark", "fibonacci", "--rows", "16", *FEW, "--contract", "--insecure-dev", "--local")
+    odd = command(
+        "prove", "stark", "fibonacci", "--rows", "16", *FEW, "--contract", "--insecure-dev", "--out", tmp_path / "d"
+    )
     for done, words in (
         (prove(long, tmp_path / "a"), "8 at most. Write a digest of a longer one"),
         (prove(guest(tmp_path / "many.elf", cycles=2000), tmp_path / "b"), "at most 32 segments, and this one has"),
         (prove(long, tmp_path / "c", "--heights", "cpu=6"), "table host is missing"),
-        (odd, "a contract reads jobs that state an exit code and an output alone"),
+        (odd, "its jobs have no output, which a contract reads"),
     ):
         assert done.exit_code == 2, done.output
         assert words in " ".join(done.output.split())
-    assert not any((tmp_path / name).exists() for name in "abc")
+    assert not any((tmp_path / name).exists() for name in "abcd")
 
 
 @LONG

@@ -100,7 +100,7 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
                 raise FormatError(f"{what}: table {table.name}: not a height: {height!r}")
         self.check_front(what)
         if self.params.places is not None and self.statement.output is None:
-            raise FormatError(f"{what}: places for segments, which a contract reads the output of, and no output")
+            raise FormatError(f"{what}: its jobs have no output, which a contract reads (places)")
         fixed = any(t.preprocessed_width for t in self.tables)
         if len(self.preprocessed_root) != (32 if fixed else 0):
             raise FormatError(f"{what}: a root of 32 bytes for preprocessed columns, and none without")

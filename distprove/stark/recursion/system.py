@@ -14,6 +14,7 @@ from distprove.host.beside import in_background
 from distprove.host.machine import usable_threads
 from distprove.stark.engine import engine_of
 from distprove.stark.job_verifier import StarkVerifier
+from distprove.stark.multilinear.air import Rules
 from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.memory import choose, key_bytes, plans
@@ -356,9 +357,13 @@ class OneProofProver(MultilinearProver):
             made = self._trees.setdefault(kind.leaves, keys_of_tree(self._key.key, kind, self._backend))
         return made
 
+    def _node_rules(self) -> list[Rules]:
+        """The rules of all nodes' tables."""
+        return node_rules()
+
     def _prepare(self, kind: Kind) -> None:
         """Make on the host what the nodes of a tree need, while the device proves partitions."""
-        self._cells = [CellPrograms.of(rules) for rules in node_rules()]
+        self._cells = [CellPrograms.of(rules) for rules in self._node_rules()]
         self._backend.multilinear.prepare(program for each in self._cells for program in each.programs)
         self._keys(kind).prepare(kind.leaves)
 

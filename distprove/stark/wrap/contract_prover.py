@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from distprove.errors import FormatError
+from distprove.stark.multilinear.air import Rules
+from distprove.stark.multilinear.places import READ
 from distprove.stark.recursion.contract_proof import read_of, record_of, segments_in
 from distprove.stark.recursion.node import Proven
 from distprove.stark.recursion.node_proof import proven_of
 from distprove.stark.recursion.plan import WRAP, Kind
+from distprove.stark.recursion.program import node_rules
 from distprove.stark.recursion.system import node_key_beside
 from distprove.stark.wrap.prover import WrappedProver
 from distprove.steps import Steps
@@ -18,6 +21,9 @@ OUTPUT = "output"
 
 class ContractProver(WrappedProver):
     """Proves partitions, nodes, what a contract reads, and the wrap of it, on one backend."""
+
+    def _node_rules(self) -> list[Rules]:
+        return [*super()._node_rules(), *node_rules(READ)]
 
     def _prove_node(self, kind: Kind, partition: Partition, steps: Steps) -> tuple[Proven, MemoryUse]:
         if partition.name != WRAP:

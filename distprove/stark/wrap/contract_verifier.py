@@ -16,7 +16,8 @@ from distprove.circuits.wrap.statement import READ_NAMES, read_values
 from distprove.errors import InvalidProof, UsageError
 from distprove.groth16.verifier import verify
 from distprove.options import SECURITY_BITS
-from distprove.registry import entry_of
+from distprove.stark.entry import own_verifier
+from distprove.stark.entry import verifier as verifier_of
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.places import OUTPUT_WORDS, READ, WORD_BYTES
@@ -34,7 +35,6 @@ from distprove.stark.wrap.program_file import PROGRAM, ProgramFile
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
 
-SYSTEM = "stark"
 _HALF, _WORD = 1 << 128, 1 << 32
 
 
@@ -78,9 +78,8 @@ def verify_read_files(
     Raises InvalidProof, FormatError, InputError, UsageError, and TooMuchWork for leaves of more than `tree_wires`.
     """
     file = ProgramFile.read(folder / PROGRAM)
-    entry, named = entry_of(SYSTEM), dict(file.named)
-    assert entry.own_verifier is not None, "a STARK's verifier makes keys of programs"
-    verifier: Any = entry.verifier(named, vk) if program is None else entry.own_verifier(named, program)
+    named = dict(file.named)
+    verifier: Any = verifier_of(named, vk) if program is None else own_verifier(named, program)
     assert isinstance(verifier, StarkVerifier)
     if verifier.asked:
         raise UsageError(f"a contract's program reads no public input: leave out {', '.join(verifier.asked)} (--with)")
@@ -107,19 +106,18 @@ def verify_read_wrap(
     return VerifiedRead(checked, read, wrap.key.digest(), wrap.key.weakness, layers)
 
 
-def program_digest(
-    key: MultilinearKey, node_key: NodeKey, file: ProgramFile, tree_wires: int | None = None
-) -> tuple[int, ...]:
+def program_digest(key: Any, node_key: NodeKey, file: ProgramFile, tree_wires: int | None = None) -> tuple[int, ...]:
     """The digest of a program, after the checks of it that no circuit makes. Whoever relies on a contract computes it.
     Raises InvalidProof for a program whose jobs no contract reads, or whose jobs of all places would have too few bits,
     and TooMuchWork for leaves of more than `tree_wires` wires before any is made."""
+    checked = checked_key(key)
     try:
-        check_program(key, file.log_heights)
+        check_program(checked, file.log_heights)
     except UsageError as error:
         raise InvalidProof(str(error)) from None
     kind = Kind((file.leaf,), 0)
-    check_work(key, kind.leaves, tree_wires)
-    return record_of(key, node_key, kind).digest()
+    check_work(checked, kind.leaves, tree_wires)
+    return record_of(checked, node_key, kind).digest()
 
 
 def halves(program: Sequence[int]) -> tuple[int, int]:
