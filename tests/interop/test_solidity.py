@@ -152,7 +152,7 @@ def test_the_contract_and_calldata_of_snarkjs_suit_ours(snarkjs: Snarkjs, shared
 
 def test_a_contract_of_the_documents_remembers_what_was_proven() -> None:
     """The example for wraps: it keeps the public values of proofs that hold, and no others."""
-    (example,) = re.findall(r"```solidity\n(.*?)```", (DOCS / "recursion.md").read_text(encoding="utf-8"), re.DOTALL)
+    example, _ = examples()
     secret = trapdoor(BN254, 1)
     digest, other = BN254.fr.modulus - 1, 5
     good = calldata(secret.prove([digest], seed=0), [digest])
@@ -168,6 +168,27 @@ def test_a_contract_of_the_documents_remembers_what_was_proven() -> None:
     assert before == [False, False]
     assert (first, known_then, others, again) == (True, True, False, False)
     assert not told["warnings"]
+
+
+def test_a_contract_of_the_documents_reads_program_exit_code_and_output() -> None:
+    _, example = examples()
+    secret, output = trapdoor(BN254, 5), int.from_bytes(b"seven words", "little")
+    true = [1, 2, output, 0, 11 << 32]
+    submit, calls = selector("submit(uint256[2],uint256[2][2],uint256[2],uint256[5])"), []
+    for public in ([true[0] + 1, *true[1:]], [1, 3, *true[2:]], [*true[:4], true[4] + 7], true):
+        calls.append(submit + calldata(secret.prove(public, seed=0), public)[4:])
+    calls += [submit + with_words(calls[-1], {8 + place: true[place] + 1})[4:] for place in (2, 3, 4)]
+    (told,) = call((example, calls), imports={CONTRACT: contract(secret.key)}, contract="ProgramOutputs")
+    assert [each["valid"] for each in told["results"]] == [None, None, None, str(output), None, None, None]
+    assert not told["warnings"]
+
+
+def examples() -> list[str]:
+    """The contracts for wraps in the documents."""
+    found: list[str] = re.findall(
+        r"```solidity\n(.*?)```", (DOCS / "recursion.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    return found
 
 
 def selector(signature: str) -> bytes:
