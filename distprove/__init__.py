@@ -22,6 +22,7 @@ import kernels  # noqa: F401 - notes when this process began to load the code
 if TYPE_CHECKING:
     from cluster.service.client import Client as Client
     from cluster.service.client import connect as connect
+    from distprove import aio as aio
     from distprove.api import ProveResult as ProveResult
     from distprove.api import Verified as Verified
     from distprove.api import aggregate as aggregate
@@ -50,6 +51,7 @@ __all__ = [
     "ProveResult",
     "Verified",
     "aggregate",
+    "aio",
     "connect",
     "prove",
     "resume",
@@ -63,6 +65,8 @@ def __getattr__(name: str) -> Any:
         from distprove.host.provenance import version
 
         return version()
+    if name == "aio":
+        return import_module("distprove.aio")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

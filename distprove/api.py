@@ -31,6 +31,7 @@ from cluster.session import prove_job, resume_job
 from distprove.entry import OwnProgram
 from distprove.errors import UsageError
 from distprove.formats.files import kind_at, read_bounded, require_apart, write_atomically
+from distprove.formats.notebook import facts_html
 from distprove.formats.owncode import require_outside
 from distprove.job import Job
 from distprove.options import SECURITY_BITS
@@ -42,7 +43,10 @@ from distprove.verification import Verified, verify_proof
 from distprove.wanted import require_wanted, unless
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from distprove.several import OneOfSeveral, VerifiedAggregate
+    from distprove.typed_options import JobOptions
 
 __all__ = [
     "ExecutorSettings",
@@ -73,6 +77,18 @@ class ProveResult:
         seconds = float(self.report.get("wall_seconds", 0.0))
         return f"<ProveResult: {self.report.get('status')} in {seconds:.2f} s, run {str(self.run)!r}, {self.proof!r}>"
 
+    def _repr_html_(self) -> str:
+        report = self.report
+        facts = {
+            "status": report.get("status"),
+            "partitions": len(self.proof.partitions),
+            "seconds": f"{float(report.get('wall_seconds', 0.0)):.2f}",
+            "key": self.proof.key_digest.hex(),
+            "job": self.proof.job_digest.hex(),
+            "run": self.run,
+        }
+        return facts_html(f"{self.proof.system} job", facts)
+
     @property
     def proof_path(self) -> Path:
         return self.run / PROOF_FILE
@@ -89,7 +105,7 @@ def prove(
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
     cancel: Event | None = None,
-    **options: Any,
+    **options: Unpack[JobOptions],
 ) -> ProveResult:
     """Prove every partition of a job into the run folder `out`, and bind the proofs into one.
 

@@ -49,6 +49,7 @@ from distprove.formats import canonical
 from distprove.formats.files import read_bounded, write_atomically
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
+from distprove.formats.notebook import facts_html
 from distprove.host import forks
 from distprove.host.beside import in_order
 from distprove.system import (
@@ -197,6 +198,15 @@ class Proof:
         names = [p.name for p in self.partitions]
         shown = ", ".join(names if len(names) <= 4 else [*names[:3], "..."])
         return f"<Proof: {self.system}, {len(names)} partitions ({shown}), job {self.job_digest.hex()[:16]}...>"
+
+    def _repr_html_(self) -> str:
+        names = [partition.name for partition in self.partitions]
+        facts = {
+            "partitions": ", ".join(names if len(names) <= 8 else [*names[:7], f"... ({len(names)})"]),
+            "key": self.key_digest.hex(),
+            "job": self.job_digest.hex(),
+        }
+        return facts_html(f"{self.system} proof, not verified", facts)
 
     @classmethod
     def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:

@@ -10,6 +10,7 @@ from typing import Any
 
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
+from distprove.formats.notebook import facts_html
 from distprove.options import SECURITY_BITS
 from distprove.proof import (
     BoundsWork,
@@ -63,6 +64,22 @@ class Verified:
             f"<Verified: {self.system}, {self.partitions} partitions in {self.seconds:.2f} s, key "
             f"{self.key_digest.hex()[:16]}... ({key}), job {self.job_digest.hex()[:16]}...{wrap}>"
         )
+
+    def _repr_html_(self) -> str:
+        """The facts that a reader has to compare, and warnings."""
+        facts = {
+            "partitions": self.partitions,
+            "key": f"{self.key_digest.hex()} ({'given' if self.key_given else 'not given: compare it'})",
+            "job": f"{self.job_digest.hex()} ({'as expected' if self.job_expected else 'as the file states'})",
+            **{name: value for name, value in self.proven.items() if isinstance(value, (str, int, float))},
+            **dict(self.proven.get("says") or {}),
+            "weak key": self.weakness,
+            "unbound": self.unbound,
+            "wrap": None if self.wrap is None else f"under key {self.wrap.key_digest.hex()}",
+            "seconds": f"{self.seconds:.2f}",
+        }
+        shown = {name: value for name, value in facts.items() if value not in (None, "")}
+        return facts_html(f"verified: {self.system}", shown)
 
 
 def verify_proof(

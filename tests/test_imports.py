@@ -19,7 +19,7 @@ from distprove.registry import SYSTEMS
 from tests.support import ROOT
 
 LAYERS = ("kernels", "distprove", "actors", "cluster", "top")
-TOP = ("distprove.cli", "distprove.measure", "distprove.api", "distprove.__main__")
+TOP = ("distprove.cli", "distprove.measure", "distprove.api", "distprove.aio", "distprove.__main__")
 KERNELS = ({"errors", "maths"}, {"source", "interface"}, {"host"}, {"cpu", "cuda"})
 
 NOT_FOR_VERIFIERS = (

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -50,6 +51,7 @@ from cluster.service.views import (
 from distprove import errors
 from distprove.errors import (
     AccessDenied,
+    CalledOff,
     DistproveError,
     FormatError,
     InputError,
@@ -156,15 +158,27 @@ class Client:
         query = {"wait": wait} if wait else {}
         return self._ask(JobView, "GET", f"/v1/jobs/{quote(id, '')}", query=query, wait=wait)
 
-    def wait(self, id: str, timeout: float | None = None, progress: Callable[[JobView], None] | None = None) -> JobView:
+    def wait(
+        self,
+        id: str,
+        timeout: float | None = None,
+        progress: Callable[[JobView], None] | None = None,
+        *,
+        cancel: Event | None = None,
+    ) -> JobView:
         """Wait until a job is over, or for `timeout` seconds; `progress` is called with it about twice a second.
 
-        A service that is restarted meanwhile is waited for, as long as `patience` says.
+        A service that is restarted meanwhile is waited for, as long as `patience` says. What `progress` raises is
+        raised here. Another thread ends the waiting by `cancel.set()`: then CalledOff is raised within a second. In
+        both cases the job goes on, unless `cancel(id)` cancels it.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = patience.CLIENT_POLL if end is None else max(0.0, min(patience.CLIENT_POLL, end - time.monotonic()))
-            asked, left = time.monotonic(), min(left, patience.CLIENT_PROGRESS) if progress is not None else left
+            if cancel is not None and cancel.is_set():
+                raise CalledOff(f"nobody waits for job {id} any more; it goes on")
+            watched = progress is not None or cancel is not None
+            asked, left = time.monotonic(), min(left, patience.CLIENT_PROGRESS) if watched else left
             view = self.status(id, left)
             if progress is not None:
                 progress(view)

@@ -10,6 +10,7 @@ from typing import Any
 from cluster.record.partitions import PartitionState, PartitionView
 from cluster.scheduler.views import KeyView, WorkerView
 from distprove.errors import UsageError
+from distprove.formats.notebook import facts_html
 
 ID_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 ID = re.compile(rf"{ID_FORM}\Z")
@@ -101,6 +102,16 @@ class JobView:
     def has(self, text: str) -> bool:
         """Whether its id or title has `text` in it, in capitals or not."""
         return not text or text.casefold() in f"{self.id}\n{self.title}".casefold()
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "state": self.state.value,
+            "partitions": f"{self.done} of {self.partitions}",
+            "title": self.title,
+            "error": self.error,
+            "run": self.run,
+        }
+        return facts_html(f"job {self.id}", {name: value for name, value in facts.items() if value})
 
     def changed(self, **facts: Any) -> JobView:
         """What is known once these fields have changed. As `replace`, which takes ten times as long: a short job
