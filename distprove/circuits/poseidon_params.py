@@ -24,6 +24,9 @@ min(128, log2 p), so they hold for every 254- and 255-bit prime."""
 NEPTUNE_PARTIAL_ROUNDS = {3: 55, 5: 56, 9: 57, 12: 57}
 """neptune's partial rounds at 128 bits of security, by width."""
 
+_CLOCKS = 16
+"""Clocks of the LFSR at a time: even, a divisor of 160, and at most 80 - 62."""
+
 
 @dataclass(frozen=True)
 class PoseidonParameters:
@@ -52,23 +55,27 @@ class _Grain:
         # (value, bits): prime field, S-box, field size, width, full and partial rounds, then ones
         rounds = ((FULL_ROUNDS, 10), (partial_rounds, 10))
         seed = ((1, 2), (sbox, 4), (bits, 12), (width, 12), *rounds, ((1 << 30) - 1, 30))
-        self._state = [int(digit) for value, size in seed for digit in f"{value:0{size}b}"]
+        digits = "".join(f"{value:0{size}b}" for value, size in seed)
+        self._state = int(digits[::-1], 2)  # bit i is the one that leaves after i others
         self._stream = self._shrunk()
-        for _ in range(160):
+        for _ in range(160 // _CLOCKS):
             self._clock()
 
     def _clock(self) -> int:
+        """Clock _CLOCKS times: the new bits, the first one lowest. None of them depends on another."""
         s = self._state
-        bit = s[62] ^ s[51] ^ s[38] ^ s[23] ^ s[13] ^ s[0]
-        s.append(bit)
-        del s[0]
-        return bit
+        new = (s >> 62 ^ s >> 51 ^ s >> 38 ^ s >> 23 ^ s >> 13 ^ s) & (1 << _CLOCKS) - 1
+        self._state = s >> _CLOCKS | new << 80 - _CLOCKS
+        return new
 
     def _shrunk(self) -> Iterator[int]:
+        """Of each pair of bits the second, where the first is 1."""
         while True:
-            keep, bit = self._clock(), self._clock()
-            if keep:
-                yield bit
+            pairs = self._clock()
+            for _ in range(_CLOCKS // 2):
+                if pairs & 1:
+                    yield pairs >> 1 & 1
+                pairs >>= 2
 
     def integer(self) -> int:
         """Draw an integer of `bits` bits, most significant bit first."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from distprove.errors import UsageError
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import import_named, names_code, own_faults
+from distprove.host.collector import collecting_seldom
 
 if TYPE_CHECKING:
     from distprove.circuits.builder import CircuitBuilder
@@ -123,19 +124,31 @@ def _own(name: str, function: Callable[[], Any]) -> CircuitBuilder:
 
 @lru_cache(maxsize=2)
 def _made(name: str) -> CircuitBuilder:
-    return circuit_maker(name)()
+    with collecting_seldom():
+        return circuit_maker(name)()
 
 
 @lru_cache(maxsize=2)
 def witness_program(name: str) -> WitnessProgram:
-    """The witness program of a circuit, made once in a process. Raises UsageError."""
-    return _made(name).witness_program()
+    """The witness program of a circuit: once in a process, and for one that ships from the user's cache
+    (`circuits.kept`). For provers. Raises UsageError."""
+    if names_code(name):
+        return _made(name).witness_program()
+    from distprove.circuits.kept import kept_witness_program
+
+    find_circuit(name)
+    return kept_witness_program(name, partial(_made, name))
 
 
 @lru_cache(maxsize=2)
 def constraint_system(name: str) -> TemplatedSystem:
-    """The constraint system of a circuit, made once in a process. Raises UsageError."""
-    return _made(name).system()
+    """The constraint system of a circuit, otherwise as `witness_program`. Raises UsageError."""
+    if names_code(name):
+        return _made(name).system()
+    from distprove.circuits.kept import kept_system
+
+    find_circuit(name)
+    return kept_system(name, partial(_made, name))
 
 
 def random_inputs(name: str, seed: int) -> Callable[[int], dict[str, list[int]]]:

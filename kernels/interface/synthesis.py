@@ -115,7 +115,7 @@ class Synthesis(ABC):
         count = int(wires.shape[0])
         checked, most, found = self._found.get(where, (None, 0, None))
         if checked is not program or most > count:
-            _check(program, where, count)
+            check_instances(program, where, count)
             found = self._find(where)
             self._found[where] = program, count, found
         if len(where.own_runs) == 0 or program.own == 0:
@@ -141,7 +141,7 @@ class Synthesis(ABC):
     def _run(self, loaded: Any, found: Any, program: Program, wires: Array, where: Instances) -> None: ...
 
 
-def _check(program: Program, where: Instances, count: int) -> None:
+def check_instances(program: Program, where: Instances, count: int) -> None:
     """Raise SizeError unless all instances lie among `count` wires."""
     runs, own, lanes = where.runs, where.own_runs, where.lanes
     if own.shape != (len(own), 2) or runs.shape != (len(own), program.inputs, 2) or lanes < 1:
