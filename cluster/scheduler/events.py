@@ -88,6 +88,12 @@ class KeyClosed(NamedTuple):
     key: str
 
 
+class KeyPutAway(NamedTuple):
+    """Somebody wants a key's memory back, unless a job uses the key."""
+
+    key: str
+
+
 class KeyLoaded(NamedTuple):
     worker: str
     key: str
@@ -168,6 +174,7 @@ Event = (
     | KeyOpened
     | KeyRefused
     | KeyClosed
+    | KeyPutAway
     | KeyLoaded
     | LoadFailed
     | KeyChecked

@@ -112,6 +112,8 @@ class Job:
     """Reports of the partitions; by default those of the report."""
     workers: dict[str, WorkerReport] = field(default_factory=dict)
     """Reports of provers and synthesisers, by id; jobs that have a report in common share them."""
+    ahead: bool = False
+    """Whether it proves nothing, and ends when its key is loaded (`cluster.scheduler.ahead`)."""
 
     def __post_init__(self) -> None:
         self.reports = self.reports or self.report.partitions

@@ -114,6 +114,26 @@ def close(state: State, key: Key) -> None:
     state.emit(CloseKey(key.id))
 
 
+def put_away(state: State, key: Key) -> None:
+    """Close a key on request, unless a job uses it or a worker loads it."""
+    if _idle(state, key):
+        close(state, key)
+
+
+def look_ahead(state: State, job: Job) -> None:
+    """End a job that loads a key ahead, once the key is loaded wherever there is room for it and, if it has to be,
+    checked; or where no worker is left."""
+    key, live = state.keys[job.key], state.live(job)
+    if state.workers and not live:
+        reasons = [each.reason for each in job.workers.values()] + [w.health.lost for w in state.workers.values()]
+        state.end(job, ClusterError(f"no prover is left ({next(filter(None, reasons), 'there is none')})"))
+        return
+    # One that waits for the memory of a device may do so for as long as others prove there.
+    ready = [worker for worker in live if worker.slot(key.id).ready]
+    if ready and key.checked and all(worker in ready or worker.id in key.crowded_on for worker in live):
+        state.end(job)
+
+
 def evict_oldest(state: State, but: Key | None = None) -> bool:
     """Close the key that was used longest ago and that no job uses; whether there was one."""
     idle = [key for key in state.keys.values() if key is not but and _idle(state, key)]

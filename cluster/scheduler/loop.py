@@ -24,11 +24,12 @@ from cluster.executor.fleet import Fleet, Site
 from cluster.executor.verifiers import Hangs, within
 from cluster.record.report import public_message
 from cluster.scheduler import events as e
+from cluster.scheduler.ahead import LoadingAhead
 from cluster.scheduler.batches import Batches
 from cluster.scheduler.jobs import Job
 from cluster.scheduler.machine import Machine
 from cluster.scheduler.resident import Resident
-from cluster.scheduler.state import State
+from cluster.scheduler.state import KeyStage, State
 from cluster.scheduler.views import KeyView, WorkerView, key_views, worker_views
 from distprove.errors import ClusterError, DistproveError, UsageError, typed
 from distprove.host.beside import in_background
@@ -198,6 +199,30 @@ class Scheduler:
                 if isinstance(self._sinks.get(job), Client):
                     self._post(e.JobLeft(job))  # told before another job may have the name
                 self._sinks.pop(job, None)
+
+    # -- keys -------------------------------------------------------------------------------------------------------
+
+    def load_ahead(self, key: str, system: ProofSystem) -> LoadingAhead:
+        """Have the workers load a key that no job asked for yet, after the keys of all jobs. `key` is the `identity` of
+        its system. Raises UsageError where the same is under way."""
+        loading = LoadingAhead(key, system, self.kind, lambda job: self.leave(job))
+        with self._lock:
+            if loading.job.id in self._sinks:
+                raise UsageError("the key is being loaded already")
+            self._sinks[loading.job.id] = loading
+        self._post(e.JobAdded(loading.job))
+        return loading
+
+    def put_away(self, key: str) -> bool:
+        """Have the workers give back the memory of a key; whether they do, because no job uses the key and no worker
+        loads it. Raises ClusterError."""
+        self._post(e.KeyPutAway(key))
+
+        def gone(state: State) -> bool:
+            found = state.keys.get(key)
+            return found is None or found.stage is KeyStage.CLOSING
+
+        return self.ask(gone)
 
     # -- questions --------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ class Machine:
             HANDLERS[type(event)](state, event)
         moved, state.moved = state.jobs if state.see_all else state.moved, {}
         state.see_all = False
-        going = list(moved.values())
+        going = [*moved.values(), *(job for job in state.ahead.values() if job.id not in moved)]
         for job in going:
             _go_on(state, job)
         for job in state.loaded.values():
@@ -71,6 +71,9 @@ class Machine:
 def _go_on(state: State, job: Job) -> None:
     """See whether a job is at its barrier, at its end, or without any worker."""
     if job.over:
+        return
+    if job.ahead:
+        keys.look_ahead(state, job)
         return
     if job.system.needs_barrier and job.barrier is None and not job.storing_barrier:
         raise_barrier(state, job)
@@ -115,6 +118,8 @@ def _forget(state: State, job: Job) -> None:
 
 def _job_added(state: State, event: e.JobAdded) -> None:
     job = state.jobs[event.job.id] = state.moved[event.job.id] = event.job
+    if event.job.ahead:
+        state.ahead[job.id] = job
     keys.admit(state, job)
     for worker in state.live(job):
         slot = worker.slot(job.key)
@@ -191,6 +196,11 @@ def _key_refused(state: State, event: e.KeyRefused) -> None:
 def _key_closed(state: State, event: e.KeyClosed) -> None:
     if event.key in state.keys:
         keys.closed(state, state.keys[event.key])
+
+
+def _key_put_away(state: State, event: e.KeyPutAway) -> None:
+    if event.key in state.keys:
+        keys.put_away(state, state.keys[event.key])
 
 
 def _key_loaded(state: State, event: e.KeyLoaded) -> None:
@@ -570,6 +580,7 @@ HANDLERS: dict[type, Callable[[State, Any], None]] = {
     e.KeyOpened: _key_opened,
     e.KeyRefused: _key_refused,
     e.KeyClosed: _key_closed,
+    e.KeyPutAway: _key_put_away,
     e.KeyLoaded: _key_loaded,
     e.LoadFailed: _load_failed,
     e.KeyChecked: _key_checked,

@@ -79,6 +79,8 @@ class State:
         """Whether all jobs are to be looked at: workers came or were given up."""
         self.waiting: dict[str, Job] = {}
         """Jobs of which partitions may wait for a worker."""
+        self.ahead: dict[str, Job] = {}
+        """Jobs among `jobs` that load keys ahead."""
         self.held: dict[str, Job] = {}
         """Jobs that are over, and whose drivers still need the key."""
         self.keys: dict[str, Key] = {}
@@ -204,6 +206,7 @@ class State:
         if not job.over:
             job.over = True
             self.ended.append(self.jobs.pop(job.id))
+            self.ahead.pop(job.id, None)
             self.emit(Ended(job.id, error))
 
     # -- workers ----------------------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ from actors import patience
 from actors.messages import files_of
 from cluster.executor.fleet import files_bytes
 from cluster.scheduler.state import Key, State
-from cluster.scheduler.workers import Worker
+from cluster.scheduler.workers import SlotStage, Worker
 from distprove.errors import DistproveError
 from distprove.system import ProofSystem
 
 
 @dataclass(frozen=True)
 class KeyView:
-    """A resident key."""
+    """A resident key, or one that is being loaded."""
 
     digest: str
     system: str
@@ -31,6 +31,12 @@ class KeyView:
     jobs: int
     """Jobs at work with it."""
     last_used: float
+    loading: int = 0
+    """Workers that load it."""
+    checked: bool = True
+    """Whether its points were checked, or need no check."""
+    id: str = ""
+    """What it is known by: systems with the same id share a key's slots (`identity`)."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,9 @@ class WorkerView:
 
 
 def key_views(state: State) -> list[KeyView]:
-    """The resident keys."""
-    return [view for key in state.keys.values() if (view := _key_view(state, key)).workers]
+    """The resident keys, and those that are being loaded."""
+    views = [_key_view(state, key) for key in state.keys.values()]
+    return [view for view in views if view.workers or view.loading]
 
 
 def worker_views(state: State) -> list[WorkerView]:
@@ -80,7 +87,11 @@ def _key_view(state: State, key: Key) -> KeyView:
     with suppress(DistproveError):  # the key's file was replaced or is gone: its loading says so
         size = size or files_bytes(key.system)
     digest, system = key.system.key_digest().hex(), key.system
-    return KeyView(digest, system.name, _title(system), len(loaded), size, len(key.jobs), key.last_used)
+    jobs = sum(not job.ahead for job in key.jobs.values())
+    loading = sum(slot.stage is SlotStage.LOADING for slot in slots)
+    title = _title(system)
+    used = key.last_used
+    return KeyView(digest, system.name, title, len(loaded), size, jobs, used, loading, key.checked, key.id)
 
 
 def _title(system: ProofSystem) -> str:

@@ -159,8 +159,8 @@ class ServiceMetrics(Collector):
             "distprove_queue_capacity": [((), float(overview.capacity))],
             "distprove_queue_oldest_seconds": [((), max(0.0, time.time() - oldest))],
             "distprove_partitions_proved_total": [((), float(overview.partitions))],
-            "distprove_keys": [((), float(len(overview.keys)))],
-            "distprove_key_bytes": [((), float(sum(key.bytes for key in overview.keys)))],
+            "distprove_keys": [((), float(sum(key.workers > 0 for key in overview.keys)))],
+            "distprove_key_bytes": [((), float(sum(key.bytes for key in overview.keys if key.workers)))],
             "distprove_key_evictions_total": [((), float(self._evicted()))],
             "distprove_memory_resident_bytes": [((), float(most_resident()))],
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,7 @@ from kernels.host.units import format_bytes
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from cluster.scheduler.views import KeyView
     from cluster.service.client import Client
     from cluster.service.views import JobView, Overview
 
@@ -359,14 +361,19 @@ def _show_service(url: str, overview: Overview) -> None:
             )
         console.print(workers)
     if overview.keys:
-        keys = plain_table("key", "system", numbers=("workers", "jobs", "size", "last used"))
-        for key in overview.keys:
-            keys.add_row(
-                escape(key.title or key.digest[:16]),
-                escape(key.system),
-                str(key.workers),
-                str(key.jobs),
-                format_bytes(key.bytes),
-                f"{format_seconds(max(0.0, time.time() - key.last_used))} ago",
-            )
-        console.print(keys)
+        console.print(_keys_table(overview.keys))
+
+
+def _keys_table(keys: Sequence[KeyView]) -> Table:
+    table = plain_table("key", "system", numbers=("workers", "loading", "jobs", "size", "last used"))
+    for key in keys:
+        table.add_row(
+            escape(key.title or key.digest[:16]),
+            escape(key.system),
+            str(key.workers),
+            str(key.loading),
+            str(key.jobs),
+            format_bytes(key.bytes),
+            f"{format_seconds(max(0.0, time.time() - key.last_used))} ago",
+        )
+    return table

@@ -186,7 +186,7 @@ class Engine:
             answer.gpus.add(
                 ordinal=ordinal, name=worker.device, vram_total_bytes=total, vram_free_bytes=max(0, total - used)
             )
-        for key in seen.keys:
+        for key in (key for key in seen.keys if key.workers):
             hot = number_of("SRSStatus.Tier", "HOT")
             answer.loaded_srs.add(circuit_id=key.title, tier=hot, size_bytes=key.bytes, ref_count=key.jobs)
         counted = Counter((_kind(view), view.state) for view in waiting)

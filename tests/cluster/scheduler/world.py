@@ -32,6 +32,7 @@ from actors.protocol import (
 from cluster.record.report import PartitionReport, Report
 from cluster.record.timeline import Session
 from cluster.scheduler import events as e
+from cluster.scheduler.ahead import RANK
 from cluster.scheduler.barrier import draw_challenge
 from cluster.scheduler.jobs import Barrier, Job
 from cluster.scheduler.machine import HANDLERS, Machine
@@ -122,6 +123,7 @@ def make_job(
     done: Sequence[str] = (),
     barrier: Barrier | None = None,
     listens: bool = True,
+    ahead: bool = False,
 ) -> Job:
     """A job of so many partitions, named p0 and so on."""
     needs = needs or [()] * count
@@ -131,7 +133,7 @@ def make_job(
         barrier = barrier_of(system, plan)
     proofs = {p.name: good_proof(p, barrier[1] if barrier and p.commits else None) for p in plan if p.name in done}
     job = Job(name, key, system, plan, report, Session(0.0), max_retries, rank, proofs, barrier, holds_key=holds_key)
-    job.listens = listens
+    job.listens, job.ahead = listens, ahead
     return job
 
 
@@ -301,6 +303,8 @@ class World:
             self.deliver_one()
         elif what < 11 and self.work():
             pass
+        elif what == 11 and self.standing and pick(3) == 2:
+            self.send(e.KeyPutAway(self.keys[pick(len(self.keys))][0]))
         elif what == 12 and self.more_jobs:
             self.add_job()
         elif (what == 13 and self.trouble()) or (what == 15 and self.resume()):
@@ -424,6 +428,9 @@ class World:
         pick = self.choices.below
         self.more_jobs -= 1
         key, system = self.keys[pick(len(self.keys))]
+        if self.standing and pick(5) == 4:
+            self.begin(make_job(f"a{len(self.jobs)}", key, 0, system=system, rank=RANK, ahead=True))
+            return
         kind = pick(8)
         count = (1, 2, 3, 4, 5, 6, 12, 30)[kind] if not self.standing or pick(3) == 2 else 1 + pick(3)
         needs: Sequence[tuple[str, ...]] = ()
@@ -977,6 +984,11 @@ class World:
 
     def end(self, effect: e.Ended) -> None:
         self.live(effect.job)
+        job = self.jobs[effect.job]
+        if job.ahead and effect.error is None:
+            there = [worker for worker in self.workers.values() if worker.alive and job.key in worker.slots]
+            require(there or self.injected or self.slow, "{} is not loaded", job.key)
+            require(job.key in self.checked or not isinstance(job.system, Checked), "{} is not checked", job.key)
         self.ended[effect.job] = effect.error
         for id in [id for id in self.holder if id.job == effect.job]:
             del self.holder[id]

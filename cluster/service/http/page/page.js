@@ -80,7 +80,8 @@ function key(told) {
   const workers = told.workers + (told.workers === 1 ? " worker, " : " workers, ");
   return make("article", "",
     make("h3", "", told.title || told.digest.slice(0, 16)),
-    make("p", "dim", told.system + ", " + bytes(told.bytes) + ", on " + workers + told.jobs + (told.jobs === 1 ? " job" : " jobs") + " at work"));
+    make("p", "dim", told.system + ", " + bytes(told.bytes) + ", on " + workers + (told.loading ? "loading on " + told.loading + ", " : "")
+      + told.jobs + (told.jobs === 1 ? " job" : " jobs") + " at work"));
 }
 
 function row(told, now) {
