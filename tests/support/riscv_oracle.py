@@ -12,6 +12,7 @@ import numpy as np
 
 from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, STATE_WORDS, Image, Record
 from tests.support.plain_keccak import keccak_f_of_words
+from tests.support.plain_sha256 import compressed, extended
 
 M32 = 0xFFFFFFFF
 
@@ -44,6 +45,7 @@ class _Segment:
     time: dict[int, int] = field(default_factory=dict)
     calls: list[tuple[int, int, int]] = field(default_factory=list)
     permuted: list[tuple[list[int], list[int], list[int]]] = field(default_factory=list)
+    accesses: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
 
 def signed(value: int, bits: int = 32) -> int:
@@ -196,6 +198,8 @@ class Interpreter:
             word = self.cycle & M32
         elif number == 6:
             self.permute(word)
+        elif number in (7, 8, 9, 10, 11) and self._sets_number(range(7, 10) if number < 10 else range(10, 12)):
+            self.compute(number, word)
         else:
             raise Trapped(f"unknown host call {number}")
         self.write(10, word)
@@ -213,6 +217,60 @@ class Interpreter:
         after = keccak_f_of_words(before)
         self.words.update(zip(keys, after, strict=True))
         self.now.permuted.append((before, after, previous))
+
+    def _sets_number(self, numbers: range) -> bool:
+        """Whether the program has an instruction `li a7, NUMBER` with one of these."""
+        return any(word == 0x893 + (number << 20) for word in self.code.values() for number in numbers)
+
+    def compute(self, number: int, address: int) -> None:
+        """A call that computes on words of memory."""
+        if number == 8:
+            words = self.operand(address, 64)
+            self.touch(address, 2, words, extended(words[:16]))
+        elif number < 10:
+            pointer, *state = self.operand(address, 9)
+            words = self.operand(pointer, 64 if number == 9 else 16)
+            schedule = (
+                words if number == 9 else extended([int.from_bytes(w.to_bytes(4, "little"), "big") for w in words])
+            )
+            self.touch(pointer, 0, words)
+            self.touch(address, 2, [pointer, *state], [pointer, *compressed(state, schedule)])
+        else:
+            self.multiply(address, number == 11)
+
+    def multiply(self, address: int, adds: bool) -> None:
+        """x y, or x y + addend, modulo a number of 256 bits."""
+        context = self.operand(address, 12)
+        to, *given = context[:4]
+        given = given[: 2 + adds]
+        if adds and abs(given[2] - address) < (48 if given[2] > address else 32):
+            raise Trapped("addend and modulus overlap")
+        operands = [self.operand(pointer, 8) for pointer in given]
+        x, y, addend, m = map(joined, (*operands, *[[0]] * (3 - len(operands)), context[4:]))
+        quotient, rest = divmod(x * y + addend, m or 1 << 256)
+        if quotient >> 256:
+            raise Trapped("a quotient of more than 256 bits")
+        before = self.operand(to, 8)
+        for slot, (pointer, words) in enumerate(zip(given[:2], operands[:2], strict=True)):
+            self.touch(pointer, slot, words)
+        self.touch(address, 2, context)
+        if adds:
+            self.touch(given[2], 2, operands[2])
+        self.touch(to, 3, before, [rest >> 32 * k & M32 for k in range(8)])
+
+    def operand(self, address: int, count: int) -> list[int]:
+        """So many words of memory."""
+        if address % 4 or address + 4 * count > 1 << 32:
+            raise Trapped(f"no words at {address:#x}")
+        return [self.words.get(address // 4 + k, 0) for k in range(count)]
+
+    def touch(self, address: int, slot: int, before: Sequence[int], after: Sequence[int] | None = None) -> None:
+        """Access these words, and leave others."""
+        for k, (old, new) in enumerate(zip(before, after or before, strict=True)):
+            _, previous = self.access(address // 4 + k, slot)
+            self.words[address // 4 + k] = new
+            time = 4 * (len(self.now.rows) + 1) + slot
+            self.now.accesses.append((address + 4 * k, old, new, time, previous))
 
     # -- the record ---------------------------------------------------------------------------------------------------
 
@@ -233,9 +291,15 @@ class Interpreter:
         permuted = np.array(done.permuted, dtype=np.uint32).reshape(-1, 3, STATE_WORDS).transpose(1, 0, 2)
         ends = columns, done.first_cycle, done.pc, self.pc
         words = np.array(memory, dtype=np.uint32) * 4, *of(memory)
-        self.records.append(Record(*ends, *of(registers), *words, *calls, *permuted))
+        accesses = np.array(done.accesses, dtype=np.uint32).reshape(-1, 5)
+        self.records.append(Record(*ends, *of(registers), *words, *calls, *permuted, accesses))
         self.last.update(dict.fromkeys(done.start, number + 1))
         self.now = _Segment(self.cycle, self.pc)
+
+
+def joined(words: Sequence[int]) -> int:
+    """The number of these words, the lowest first."""
+    return sum(word << 32 * k for k, word in enumerate(words))
 
 
 def base(funct3: int, a: int, b: int) -> int:

@@ -93,3 +93,38 @@ def permuting(calls: int = 2, *then: int) -> Image:
     code += [asm.load("lw", 10, 8, 12), *asm.call(2), *then]
     random = Random(calls)
     return of_words(*code, data={DATA + 4 * k: _value(random) for k in range(50 + 2 * calls)})
+
+
+SHA256_START = (
+    *(0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A),
+    *(0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19),
+)
+"""The first state of SHA-256."""
+MESSAGE, FACTORS = DATA + 0x100, DATA + 0x400
+"""Where the programs below have the words of a message, and the context of a product; the operands follow it."""
+RESULT, X, Y, ADDEND = range(FACTORS + 0x100, FACTORS + 0x180, 0x20)
+
+
+def hashing(*calls: int) -> Image:
+    """SHA-256's calls of these numbers, each on the words that the ones before left. A word of the state and one of the
+    schedule are written to the output."""
+    code = [*asm.li(8, DATA), *asm.li(9, MESSAGE)]
+    for number in calls:
+        code += [asm.imm("addi", 10, 9 if number == 8 else 8, 0), *asm.call(number)]
+    code += [asm.load("lw", 10, 8, 4), *asm.call(2), asm.load("lw", 10, 9, 4 * 17), *asm.call(2)]
+    random = Random(len(calls))
+    data = {DATA: MESSAGE, **{DATA + 4 + 4 * k: word for k, word in enumerate(SHA256_START)}}
+    return of_words(*code, data={**data, **{MESSAGE + 4 * k: random.getrandbits(32) for k in range(64)}})
+
+
+def multiplying(
+    x: int, y: int, addend: int | None, modulus: int, pointers: tuple[int, int, int, int] = (RESULT, X, Y, ADDEND)
+) -> Image:
+    """One product modulo a number; without an addend by the other call. The lowest word of what is where the result
+    usually is becomes the output. Operands that have one place have the value of the last of them."""
+    code = [*asm.li(10, FACTORS), *asm.call(10 if addend is None else 11)]
+    code += [*asm.li(8, RESULT), asm.load("lw", 10, 8), *asm.call(2)]
+    data = {FACTORS + 4 * k: pointer for k, pointer in enumerate(pointers)}
+    for start, number in zip((FACTORS + 16, *pointers[1:]), (modulus, x, y, addend or 0), strict=True):
+        data |= {start + 4 * k: number >> 32 * k & 0xFFFFFFFF for k in range(8)}
+    return of_words(*code, data=data)

@@ -14,7 +14,8 @@ from distprove.stark.air import trace_air
 from distprove.stark.air.check import BoundaryTuple, Failure, PartitionTrace, check_partitions
 from distprove.stark.counting import compile_counting
 from distprove.stark.output import output_public, output_stream
-from distprove.stark.riscv.buses import CALLS, OUTPUT, STATED
+from distprove.stark.riscv.buses import OUTPUT, STATED
+from distprove.stark.riscv.calls import CALLS, PRECOMPILES
 from distprove.stark.riscv.elf import Elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay
 from distprove.stark.riscv.host import MOST_WORDS, calls_of
@@ -24,11 +25,11 @@ from distprove.stark.riscv.segment import (
     NO_WORD,
     OPTIONAL,
     PUBLIC,
-    TABLES,
     Fixed,
     Place,
     segment_inputs,
     segment_trace,
+    tables_of,
 )
 from distprove.stark.statement import Statement
 from kernels.cpu.backend import CpuBackend
@@ -38,7 +39,8 @@ Columns = NDArray[np.uint64]
 
 
 LAYOUT = Statement(public=PUBLIC).layout()
-AIRS = {air.name: air for air in TABLES}
+AIRS = {air.name: air for air in tables_of(tuple(PRECOMPILES))}
+"""All tables, those of precompiles too. A guest without one of these never has it."""
 DEFINITIONS = {name: trace_air(air, LAYOUT) for name, air in AIRS.items()}
 COUNTING = compile_counting(list(DEFINITIONS.values()))
 
@@ -78,7 +80,7 @@ class Job:
             for main, public in zip(self.main, self.public, strict=True):
                 columns: list[Any] = [None if name == "lookup" else main.get(name) for name in AIRS]
                 counted(columns, self.rows, [int(v) for value in public.values() for v in np.ravel([value])], backend)
-                main["lookup"] = columns[-1]
+                main["lookup"] = columns[[*AIRS].index("lookup")]
 
     def column(self, table: str, name: str, segment: int = 0, index: int = 0) -> Columns:
         """A column of a table, to be read or changed in place."""
@@ -163,8 +165,10 @@ def job_of(run: Run | Executed) -> Job:
     with CpuBackend(threads=2) as backend:
         for each in inputs:
             trace = segment_trace(each, backend)
-            counted(trace.main, job.rows, trace.public, backend)
-            found = zip(AIRS, trace.main, strict=True)
+            names = [air.name for air in tables_of(fixed.precompiles)]
+            main: list[Any] = [dict(zip(names, trace.main, strict=True)).get(name) for name in AIRS]
+            counted(main, job.rows, trace.public, backend)
+            found = zip(AIRS, main, strict=True)
             job.main.append({name: np.array(columns) for name, columns in found if columns is not None})
             job.public.append(named(trace.public))
     return job
@@ -173,7 +177,8 @@ def job_of(run: Run | Executed) -> Job:
 def counted(main: list[Any], fixed: Mapping[str, Columns], public: Sequence[int], backend: CpuBackend) -> None:
     """Fill in the columns that the prover counts."""
     names = list(AIRS)
-    COUNTING.fill(main, lambda table: fixed.get(names[table]), public, [name in OPTIONAL for name in names], backend)
+    optional = [name in OPTIONAL or name in PRECOMPILES for name in names]
+    COUNTING.fill(main, lambda table: fixed.get(names[table]), public, optional, backend)
 
 
 def named(values: Sequence[int]) -> dict[str, Any]:

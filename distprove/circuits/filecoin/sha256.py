@@ -21,34 +21,11 @@ from distprove.circuits.program import RunProgram
 from distprove.circuits.templates import Template
 from kernels.interface.synthesis import SHA256_ONE, SHA256_ZERO, Sha256Block
 from kernels.maths.curves import Curve
+from kernels.maths.sha256 import INITIAL, ROUND_CONSTANTS
 
 KnownBit = bool
 BitLanes = Linear | KnownBit
 """A bit of each lane, or one known to the circuit."""
-
-
-def _primes(count: int) -> list[int]:
-    found: list[int] = []
-    candidate = 2
-    while len(found) < count:
-        if all(candidate % prime for prime in found):
-            found.append(candidate)
-        candidate += 1
-    return found
-
-
-def _root_fraction(prime: int, degree: int) -> int:
-    """The first 32 bits of the fraction of a prime's square or cube root."""
-    target = prime << (32 * degree)
-    low, high = 0, target
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if middle**degree <= target else (low, middle - 1)
-    return low & 0xFFFFFFFF
-
-
-INITIAL = tuple(_root_fraction(prime, 2) for prime in _primes(8))
-ROUND_CONSTANTS = tuple(_root_fraction(prime, 3) for prime in _primes(64))
 
 
 def sha256(b: CircuitBuilder, bits: Sequence[BitLanes]) -> list[Linear]:

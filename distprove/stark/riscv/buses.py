@@ -30,7 +30,7 @@ STATED = Bus("stated", fields=("segment", "place", "value"), scope="global")
 OUTPUT = Bus("output", fields=("place", "word"), scope="global")
 """The public output: the word at place k, from 1, and the length in bytes at place 0. The statement receives it."""
 KECCAK = Bus("keccak", fields=("time", "end", "key", "value"))
-"""The words of the states that Keccak-f permutes: `end` is 0 before it, and 1 after."""
+"""The words that host calls compute on, Keccak-f the first of them: `end` is 0 before a call, and 1 after."""
 BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED, OUTPUT, KECCAK, MOVED)
 
 ALU_TABLES = {
@@ -43,12 +43,6 @@ ALU_TABLES = {
 """The tables that answer on `alu`, and their operations."""
 ALU_OPS = {op: number for number, op in enumerate((op for ops in ALU_TABLES.values() for op in ops), start=1)}
 NARROW_OPS = {"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6}
-CALLS = {"exit": 1, "write": 2, "private": 3, "public": 4, "cycles": 5}
-"""The calls that the table `host` answers."""
-KECCAK_CALL = 6
-"""The call that the table `keccak` answers."""
-ALL_CALLS = {**CALLS, "keccak_f": KECCAK_CALL}
-
 AND_KIND = (1 << 17) - 1
 """The kind of a lookup of two bytes x and y, with their conjunction z. A kind is the first row of the table `lookup`
 that has it, so that what is looked up stands in row kind + 256 x + y."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from distprove.errors import DistproveError, FormatError, InputError
 from distprove.formats import canonical
 from distprove.formats.shapes import fits
+from distprove.stark.riscv.calls import answered, precompiles_in
 from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
 from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, STATE_WORDS, U32, Record, Usage
 from kernels.host.native import native
@@ -64,6 +65,8 @@ class Stop(enum.IntEnum):
     MEMORY_LIMIT = 14, f"more memory is touched than a run may have, {MEMORY >> 30} GiB in pages of 4 KiB by default"
     OUTPUT_LIMIT = 15, "more output is written than a run may have"
     BEYOND = 16, "an access beyond the end of memory"
+    OVERLAP = 17, "a host call whose addend and modulus overlap"
+    QUOTIENT = 18, "a product modulo a number that neither factor is below: its quotient has more than 256 bits"
 
 
 _NAMES = (
@@ -259,8 +262,8 @@ class Execution:
         return np.frombuffer(self._machine.call_counts(), dtype=np.uint64)
 
     def segments(self, cycles: int) -> Iterator[Snapshot]:
-        """Run to the end, and give the snapshot of each segment of `cycles` cycles, or fewer where many calls of
-        Keccak-f end it earlier (`ROWS_EACH` in riscv.h); `usage` is that of the last one. A trap comes after the
+        """Run to the end, and give the snapshot of each segment of `cycles` cycles, or fewer where many calls
+        that access memory end it earlier (`full` in riscv.h); `usage` is that of the last one. A trap comes after the
         snapshots of the segments before it. Raises Trap, CycleLimit, InputError."""
         if not 0 < cycles <= MOST_SEGMENT_CYCLES:
             raise InputError(f"a segment has 1 to {MOST_SEGMENT_CYCLES} cycles, not {cycles}")
@@ -396,6 +399,7 @@ class Replay:
                 f"permuted_{what}": _array(words).reshape(-1, STATE_WORDS)
                 for what, words in zip(("before", "after", "previous"), machine.permuted(), strict=True)
             },
+            accesses=_array(machine.accesses()).reshape(-1, 5),
         )
 
 
@@ -403,7 +407,9 @@ def _machine(elf: Elf, pages: int) -> Any:
     table = [(s.address, s.size, s.offset, s.data_size, s.writable, s.executable) for s in elf.segments]
     packed = np.array(table, dtype=np.int64).astype(np.uint32)
     patches = np.array(elf.patches, dtype=np.uint32)
-    return native.RiscvMachine(_flat(packed), np.frombuffer(elf.data, dtype=np.uint8), _flat(patches), elf.entry, pages)
+    calls = answered(precompiles_in(words for _, words in elf.program))
+    file = np.frombuffer(elf.data, dtype=np.uint8)
+    return native.RiscvMachine(_flat(packed), file, _flat(patches), elf.entry, pages, calls)
 
 
 def _trap(machine: Any, stop: Stop) -> Trap:

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from distprove.errors import UsageError
+from distprove.stark.riscv.calls import PRECOMPILES
 
-_FORM = re.compile(r"([0-9a-f]{64})-([0-9a-f]{8})-(\d{1,2})-(\d{1,2})")
+_FORM = re.compile(r"([0-9a-f]{64})-([0-9a-f]{8})-(\d{1,2})-(\d{1,2})((?:-[a-z0-9]{1,16}){0,8})")
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,13 @@ class Guest:
     entry: int
     log_rom: int
     log_image: int
+    precompiles: tuple[str, ...] = ()
+    """The tables of its own that it has, of `PRECOMPILES`, in their order."""
 
     def __str__(self) -> str:
-        return f"{self.root.hex()}-{self.entry:08x}-{self.log_rom}-{self.log_image}"
+        return "-".join(
+            (self.root.hex(), f"{self.entry:08x}", f"{self.log_rom}", f"{self.log_image}", *self.precompiles)
+        )
 
     @classmethod
     def parse(cls, text: str) -> Guest:
@@ -29,8 +34,11 @@ class Guest:
         match = _FORM.fullmatch(text)
         if match is None:
             raise UsageError(f"a guest is named by root, entry and heights, ROOT-ENTRY-ROM-IMAGE, not {text!r}")
-        root, entry, rom, image = match.groups()
-        guest = cls(bytes.fromhex(root), int(entry, 16), int(rom), int(image))
+        root, entry, rom, image, more = match.groups()
+        names = tuple(more.split("-")[1:])
+        if names != tuple(name for name in PRECOMPILES if name in names):
+            raise UsageError(f"a guest's name ends with some of {', '.join(PRECOMPILES)}, in this order, not {more!r}")
+        guest = cls(bytes.fromhex(root), int(entry, 16), int(rom), int(image), names)
         if str(guest) != text:
             raise UsageError(f"a guest's name has no leading zeros in its heights: {text!r}")
         return guest

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from distprove.stark.air import Air, Table
-from distprove.stark.riscv.buses import CALLS, HOST, OUTPUT, PUBLIC, STATED, in_range, word
+from distprove.stark.riscv.buses import HOST, OUTPUT, PUBLIC, STATED, in_range, word
+from distprove.stark.riscv.calls import CALLS
 from distprove.stark.riscv.record import Record, Words64
 from kernels.maths.goldilocks import P
 

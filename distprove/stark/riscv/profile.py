@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.stark.riscv.buses import ALL_CALLS
+from distprove.stark.riscv.calls import ALL_CALLS
 from distprove.stark.riscv.decode import OP_NAMES
 from distprove.stark.riscv.elf import Elf
 

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof, ResourceError, UsageError
 from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
+from distprove.stark.air import Air, CppRows
 from distprove.stark.heights import LogHeights, tallest
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
+from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.declared import format_declared, parse_declared, require_within
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf, require_instructions
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot, input_words
@@ -36,15 +38,15 @@ from distprove.stark.riscv.segment import (
     NO_WORD,
     OPTIONAL,
     PUBLIC,
-    ROW_FUNCTIONS,
-    TABLES,
     Fixed,
     Place,
     operation_classes,
     outputs_of,
+    row_functions_of,
     run_heights,
     segment_inputs,
     segment_trace,
+    tables_of,
 )
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
 from distprove.wanted import require_wanted
@@ -75,10 +77,7 @@ class RiscV(Program):
 
     name = "riscv"
     compared = ("public",)
-    tables = TABLES
     buses = BUSES
-    optional = OPTIONAL
-    row_functions = ROW_FUNCTIONS
     name_bytes = len(_segment_name(0))
     of_key = (*Program.of_key, "_guest_file")
 
@@ -113,7 +112,7 @@ class RiscV(Program):
         return {"guest": self.guest}
 
     def key_arguments(self, root: bytes, heights: Mapping[str, int]) -> dict[str, int | str]:
-        found = str(Guest(root, self._entry, heights["rom"], heights["image"]))
+        found = str(Guest(root, self._entry, heights["rom"], heights["image"], self._precompiles))
         if self.guest not in ("", found):
             raise UsageError(f"{self.elf} is the guest {found}, and not {self.guest}")
         return {"guest": found}
@@ -151,6 +150,25 @@ class RiscV(Program):
 
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         return self._fixed.columns()
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return tables_of(self._precompiles)
+
+    @property
+    def optional(self) -> Sequence[str]:
+        return (*OPTIONAL, *self._precompiles)
+
+    @property
+    def row_functions(self) -> Sequence[CppRows]:
+        return row_functions_of(self._precompiles if self.elf or self._known else tuple(PRECOMPILES))
+
+    @property
+    def _precompiles(self) -> tuple[str, ...]:
+        """Tables of the guest's own. A program without a guest, of which there is no key, has none."""
+        if self.elf:
+            return self._fixed.precompiles
+        return self._known.precompiles if self._known else ()
 
     @property
     def _entry(self) -> int:
@@ -219,19 +237,22 @@ class RiscV(Program):
 
     @property
     def declared_heights(self) -> LogHeights | None:
-        return parse_declared(self.heights, self.fixed_heights) if self.heights else None
+        if not self.heights:
+            return None
+        return parse_declared(self.heights, [air.name for air in self.tables], self.fixed_heights, self.optional)
 
     def declares(self, log_heights: Sequence[int | None]) -> str:
-        return format_declared(log_heights, self.fixed_heights)
+        return format_declared([air.name for air in self.tables], log_heights, self.fixed_heights)
 
     def levelled(self, cut: Cut) -> Cut:
         """Every segment with the tallest tables of the run, or with the declared ones."""
         assert cut.log_heights is not None, "cutting a run tells its heights"
         heights = tallest(cut.log_heights)
+        names = [air.name for air in self.tables]
         if (declared := self.declared_heights) is not None:
-            require_within(heights, declared)
+            require_within(names, heights, declared)
             heights = declared
-        named = {air.name: height for air, height in zip(TABLES, heights, strict=True) if height is not None}
+        named = {name: height for name, height in zip(names, heights, strict=True) if height is not None}
         slices = [Slice(part.name, {**part.source, "heights": named}) for part in cut.slices]
         return Cut(slices, [heights] * len(slices), cut.output)
 

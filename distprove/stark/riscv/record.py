@@ -68,6 +68,9 @@ class Record:
     permuted_before: U32 = field(repr=False)
     permuted_after: U32 = field(repr=False)
     permuted_previous: U32 = field(repr=False)
+    accesses: U32 = field(repr=False)
+    """(n, 5): address, word before and after, time, and time of the last access before, of each word that a call after
+    Keccak-f accesses, in the order of the calls."""
 
     @property
     def cycles(self) -> int:

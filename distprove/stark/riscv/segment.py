@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air
+from distprove.stark.air import Air, CppRows
 from distprove.stark.output import DIGEST_VALUES, MAX_OUTPUT_WORDS
 from distprove.stark.program import Trace
 from distprove.stark.programs.keccak_slices import ROWS as SLICES
-from distprove.stark.riscv import bitwise, compare, divide, multiply, narrow, shift
-from distprove.stark.riscv.buses import ALL_CALLS, ALU_OPS, ALU_TABLES, CALLS, KECCAK_CALL
+from distprove.stark.riscv import bitwise, compare, divide, multiply, narrow, precompiles, shift
+from distprove.stark.riscv.accesses import WORD_ROWS, KeccakWordsAir, accessed_words, words_accessed
+from distprove.stark.riscv.buses import ALU_OPS, ALU_TABLES
+from distprove.stark.riscv.calls import ALL_CALLS, CALLS, KECCAK_CALL, precompiles_in
 from distprove.stark.riscv.cpu import ROWS as CPU
 from distprove.stark.riscv.cpu import CpuAir, cpu_inputs, pc_after
 from distprove.stark.riscv.decode import NO_PC, bits, decode
@@ -32,12 +34,10 @@ from distprove.stark.riscv.host import (
 )
 from distprove.stark.riscv.keccak import (
     CALL_ROWS,
-    WORD_ROWS,
     KeccakAir,
-    KeccakWordsAir,
     keccak_columns,
     keccak_inputs,
-    keccak_log_heights,
+    keccak_log_height,
     some,
 )
 from distprove.stark.riscv.links import Words, cut_evenly, keys_of
@@ -95,9 +95,9 @@ CLASSES = {
 """The tables that answer on `alu` and `narrow`, with the functions that make their rows."""
 
 OPTIONAL = (*CLASSES, "keccak", "keccak_words")
-"""The tables that a segment does without if nothing asks them."""
+"""The tables that a segment does without if nothing asks them, beside those of precompiles."""
 ROW_FUNCTIONS = (CPU, *CLASSES.values(), SLICES, CALL_ROWS, WORD_ROWS)
-"""All row functions of the machine."""
+"""The row functions of the machine, without precompiles."""
 TABLES: tuple[Air, ...] = (
     CpuAir(),
     bitwise.BitwiseAir(),
@@ -116,7 +116,17 @@ TABLES: tuple[Air, ...] = (
     StatedAir(),
     LookupAir(),
 )
-"""The machine's tables."""
+"""The machine's tables, without those of precompiles that only some guests have."""
+
+
+def tables_of(names: Sequence[str]) -> tuple[Air, ...]:
+    """The tables of a guest with these precompiles."""
+    return (*TABLES, *(precompiles.TABLES[name].air for name in names))
+
+
+def row_functions_of(names: Sequence[str]) -> tuple[CppRows, ...]:
+    """The row functions of a guest with these precompiles."""
+    return (*ROW_FUNCTIONS, *(precompiles.TABLES[name].rows for name in names))
 
 
 @dataclass(frozen=True)
@@ -125,10 +135,13 @@ class Fixed:
 
     rom: Words64 = field(repr=False)
     image: Words64 = field(repr=False)
+    precompiles: tuple[str, ...] = ()
+    """Which of `PRECOMPILES` it has."""
 
     @classmethod
     def of(cls, image: Image) -> Fixed:
-        return cls(decode(image.code_address, image.code_word), image_rows(image))
+        rom = decode(image.code_address, image.code_word)
+        return cls(rom, image_rows(image), precompiles_in([image.code_word]))
 
     def columns(self) -> dict[str, Words64]:
         """The preprocessed columns by table. Rows that fill up are of no use to anyone."""
@@ -215,6 +228,13 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
             arrays |= {f"calls_{name}": some(part), f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
     if "keccak" in heights:
         arrays |= keccak_inputs(record, heights["keccak"])
+    if "keccak_words" in heights:
+        accessed = accessed_words(record)
+        count = np.array([accessed.shape[1]], dtype=np.uint64)
+        arrays |= {"accessed_words": some(accessed), "accessed_count": count}
+    for name in fixed.precompiles:
+        if name in heights:
+            arrays |= precompiles.TABLES[name].arrays(record)
     arrays |= {
         "host": host_columns(record, heights["host"], place.outputs),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
@@ -222,7 +242,8 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
         "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
         "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
         "stated": stated_columns(stated, inputs, exit_code),
-        "heights": np.array([heights.get(air.name, ABSENT) for air in TABLES], dtype=np.uint64),
+        "precompiles": np.array([name in fixed.precompiles for name in precompiles.TABLES], dtype=np.uint64),
+        "heights": np.array([heights.get(air.name, ABSENT) for air in tables_of(fixed.precompiles)], dtype=np.uint64),
     }
     words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
     public = {
@@ -287,12 +308,15 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
             f"a segment reads {read} words of public input, and its statement has room for {MOST_WORDS}: let the guest "
             "read a digest, and the rest as private input, or cut the run into smaller segments"
         )
-    permutations = int(usage.calls[KECCAK_CALL])  # they have tables of their own
+    permutations = int(usage.calls[KECCAK_CALL])
+    rows = {name: precompiles.TABLES[name].rows_for(usage) for name in fixed.precompiles}
+    rows["keccak_words"] = words_accessed(usage)
     return {
         "cpu": log_rows_for(usage.cycles),
         **{name: log_rows_for(int(asked)) for name, asked in zip(CLASSES, usage.classes, strict=False) if asked},
-        "host": log_rows_for(int(usage.calls.sum()) - permutations),
-        **keccak_log_heights(permutations),
+        "host": log_rows_for(sum(int(usage.calls[number]) for number in CALLS.values())),
+        **({"keccak": keccak_log_height(permutations)} if permutations else {}),
+        **{name: log_rows_for(count) for name, count in rows.items() if count},
         "touched": log_rows_for(usage.touched),
         "words": log_rows_for(words),
         **fixed.log_heights(),
@@ -300,14 +324,15 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
 
 
 def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[int | None]]:
-    """log2 of the rows of each of `TABLES` in each segment of a run, None for an absent one. `words` is the number of
-    words and registers that the run uses. Raises UsageError as `log_heights` does, and for too long an output."""
+    """log2 of the rows of each of the guest's tables in each segment of a run, None for an absent one. `words` is the
+    number of words and registers that the run uses. Raises UsageError as `log_heights` does, and for too long an
+    output."""
     written = outputs_of(usages)[-1]
     if written > MAX_OUTPUT_WORDS:
         raise UsageError(f"the run writes {written} words of output, and a proof states {MAX_OUTPUT_WORDS} at most")
     parts = cut_evenly(words, len(usages))
     named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
-    return [[found.get(air.name) for air in TABLES] for found in named]
+    return [[found.get(air.name) for air in tables_of(fixed.precompiles)] for found in named]
 
 
 def outputs_of(usages: Sequence[Usage]) -> list[int]:
@@ -343,7 +368,9 @@ def classes_of(rom: Words64) -> NDArray[np.int8]:
 
 def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
     """Make the trace from the arrays of `segment_inputs`, on the backend's device."""
-    airs = TABLES
+    has = zip(precompiles.TABLES, backend.to_host(inputs["precompiles"]), strict=True)
+    names = [name for name, flag in has if flag]
+    airs = tables_of(names)
     heights = {air.name: int(k) for air, k in zip(airs, backend.to_host(inputs["heights"]), strict=True)}
     public = tuple(int(value) for value in backend.to_host(inputs["public"]))
     columns: dict[str, Array] = {
@@ -356,7 +383,13 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
             count = inputs[f"count_{name}"]
             columns[name] = rows.make(backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=count)
     if heights["keccak"] != ABSENT:
-        columns |= keccak_columns(backend, heights, inputs)
+        columns["keccak"] = keccak_columns(backend, heights["keccak"], inputs)
+    if heights["keccak_words"] != ABSENT:
+        words, count = inputs["accessed_words"], inputs["accessed_count"]
+        columns["keccak_words"] = WORD_ROWS.make(backend, 1 << heights["keccak_words"], words=words, count=count)
+    for name in names:
+        if heights[name] != ABSENT:
+            columns[name] = precompiles.TABLES[name].columns(backend, heights[name], inputs)
     for name in ("host", "touched", "words", "stated"):
         columns[name] = inputs[name]
     return Trace([columns.get(air.name) for air in airs], public)

@@ -37,7 +37,8 @@ nb::bytes numbered(const Machine& machine) {
 
 constexpr size_t SEGMENT_WORDS = 6;  // address, size, first byte in the file, bytes in the file, writable, executable
 
-void make(Machine* self, InBytes segments, InBytes file, InBytes patches, u32 entry, size_t most_pages) {
+void make(Machine* self, InBytes segments, InBytes file, InBytes patches, u32 entry, size_t most_pages,
+          u32 answered) {
   const std::vector<u32> words = words_of(segments, "segments");
   if (words.size() % SEGMENT_WORDS != 0) throw std::invalid_argument("segments: not whole");
   std::vector<riscv::Segment> found;
@@ -50,7 +51,7 @@ void make(Machine* self, InBytes segments, InBytes file, InBytes patches, u32 en
   if (changed.size() % 2 != 0) throw std::invalid_argument("patches: not whole");
   std::vector<riscv::Patch> made;
   for (size_t i = 0; i < changed.size(); i += 2) made.push_back({changed[i], changed[i + 1]});
-  new (self) Machine(found, made, entry, most_pages);
+  new (self) Machine(found, made, entry, most_pages, answered);
 }
 
 void restore(Machine& machine, InBytes registers, u32 pc, u64 cycle, InBytes addresses, InBytes values,
@@ -123,12 +124,15 @@ nb::tuple permuted(const Machine& machine) {
                         words(&riscv::Permuted::previous));
 }
 
+// Of the words that other calls of the last record accessed, in order: address, before, after, time, time before.
+nb::bytes accesses(const Machine& machine) { return bytes_of(machine.accesses()); }
+
 }  // namespace
 
 void bind_riscv(nb::module_& m) {
   nb::class_<Machine>(m, "RiscvMachine", "A machine for RV32IM programs (docs/riscv.md).")
       .def("__init__", &make, nb::arg("segments"), nb::arg("file"), nb::arg("patches"), nb::arg("entry"),
-           nb::arg("most_pages"))
+           nb::arg("most_pages"), nb::arg("answered"))
       .def("start",
            [](Machine& machine, InBytes private_input, InBytes public_input) {
              machine.start(words_of(private_input, "private"), words_of(public_input, "public"));
@@ -158,6 +162,7 @@ void bind_riscv(nb::module_& m) {
       .def("words_at", &words_at)
       .def("host_calls", &host_calls)
       .def("permuted", &permuted)
+      .def("accesses", &accesses)
       .def("call_counts", &numbered<&Machine::call_count, riscv::HOST_CALLS>);
 }
 

@@ -19,12 +19,16 @@ constexpr u32 LOWEST = 4096;                 // addresses below are never access
 constexpr size_t MOST_OUTPUT = 1u << 26;     // words
 constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
 constexpr u32 CLASSES = 8;                   // classes of operations that a segment may count apart
-constexpr u32 HOST_CALLS = 7;                // numbers of host calls are below
 constexpr u32 STATE_WORDS = 50, STATE_BYTES = 4 * STATE_WORDS;  // of Keccak-f
 
-// A segment ends behind a call of Keccak-f if the table of one call more, ROWS_EACH rows each, could have more rows than
-// the largest table beside it: a row for each cycle, and ROWS_ALWAYS that a segment has in any case.
-constexpr u64 ROWS_EACH = 100, ROWS_ALWAYS = 1u << 18;
+// Numbers of the host calls that access memory, and the words that each accesses. All numbers are below HOST_CALLS.
+enum Call : u32 { KECCAK_F = 6, SHA256_BLOCK, SHA256_EXTEND, SHA256_COMPRESS, MULTIPLY, MULTIPLY_ADD, HOST_CALLS };
+constexpr u32 CALL_WORDS[HOST_CALLS] = {0, 0, 0, 0, 0, 0, STATE_WORDS, 25, 64, 73, 36, 44};
+
+// A segment ends behind such a call if a table of one call more could have more rows than the largest table beside it: a
+// row for each cycle, and ROWS_ALWAYS that a segment has in any case. Rows are those of a call in the table that computes
+// it; products take one row each, and the table of words one for each word.
+constexpr u64 KECCAK_ROWS = 100, SHA256_ROWS = 18, ROWS_ALWAYS = 1u << 18;
 
 // Rows of a record, as docs/riscv.md has them.
 enum Field : int {
@@ -55,6 +59,8 @@ enum class Stop : int {
   MEMORY_LIMIT,
   OUTPUT_LIMIT,
   BEYOND,
+  OVERLAP,
+  QUOTIENT,
 };
 
 // A decoded instruction.
@@ -93,6 +99,23 @@ struct Permuted {
   u32 before[STATE_WORDS], after[STATE_WORDS], previous[STATE_WORDS];
 };
 
+// Consecutive words that a call accesses at the base time of its cycle plus `slot`.
+struct Operand {
+  u32 address, words, slot;
+  bool stores;
+};
+
+// What a call does: its operands, in the order of their slots, of which one stores `result`.
+struct Taken {
+  Operand operands[5];
+  u32 count, result[64];
+};
+
+// An access of a word by such a call: its value before and after, its time, and that of the last access before.
+struct Access {
+  u32 address, before, after, time, previous;
+};
+
 // A word of memory that a segment accesses: its value at the start of the segment, and one more than the number of the
 // last earlier segment that accessed it (0: none).
 struct Touched {
@@ -120,9 +143,11 @@ class AddressSpace {
 
 class Machine {
  public:
-  // `most_pages`: pages that the program may touch. Throws std::invalid_argument for segments that break the rules of
+  // `most_pages`: pages that the program may touch. `answered`: bit i for each of the calls from SHA256_BLOCK on that is
+  // answered; others are unknown calls. Throws std::invalid_argument for segments that break the rules of
   // the loader, which checks them with better words, and for patches that are not in the program.
-  Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry, size_t most_pages);
+  Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry, size_t most_pages,
+          u32 answered);
 
   // The state at the start of a run, with these inputs (words, as docs/riscv.md says).
   void start(std::vector<u32> private_input, std::vector<u32> public_input);
@@ -139,7 +164,7 @@ class Machine {
   // The same; counts[i] grows by one each time that operation i of `operations()` is executed: the words of each range of
   // the program in ascending order, and one that is never executed behind each range.
   Stop run_counting(u64 cycles, u64* counts);
-  // The same, as the next segment, which many calls of Keccak-f end earlier (ROWS_EACH): its registers and words are
+  // The same, as the next segment, which many calls that access memory end earlier (`full`): its registers and words are
   // noted. All calls of a run are of this kind, or none.
   Stop run_segment(u64 cycles);
   // The same, and write the record: FIELDS rows of `stride` entries each. cycles <= min(stride, MOST_RECORDED).
@@ -160,6 +185,7 @@ class Machine {
   const std::vector<Touched>& touched() const { return touched_; }
   const std::vector<HostCall>& calls() const { return calls_; }
   const std::vector<Permuted>& permuted() const { return permuted_; }
+  const std::vector<Access>& accesses() const { return accesses_; }
   // How often a run that counts made the host call of this number.
   u64 call_count(u32 number) const { return call_counts_[number]; }
   u32 register_time(u32 i) const { return register_time_[i]; }
@@ -188,8 +214,12 @@ class Machine {
   // Allow an access of `size` bytes in a page that is not open for it, or say why not; LIMIT if it is allowed.
   Stop open_page(u32 address, u32 size, bool store);
   bool writable(u32 address, u32 size) const;
-  // Allow Keccak-f of the state at an address, or say why not; LIMIT if it is allowed.
-  Stop open_state(u32 address);
+  // Allow an access of these words, or say why not; LIMIT if it is allowed.
+  Stop open_words(u32 address, u32 words, bool store);
+  // Allow a call from SHA256_BLOCK on, and compute it, or say why not, and which address is at fault.
+  Stop take(u32 call, u32 argument, Taken& taken, u32& about);
+  // Whether a segment of so many cycles, with its calls so far, has to end.
+  bool full(u64 cycles) const;
 
   std::vector<Op> ops_;
   std::vector<u32> words_;  // instruction of each operation
@@ -199,7 +229,7 @@ class Machine {
   std::vector<Segment> segments_;  // of the loaded image: data points into `image_`
   std::vector<u8> image_;
   size_t most_pages_, pages_ = 0;
-  u32 entry_;
+  u32 entry_, answered_;
 
   AddressSpace memory_;
   std::vector<u8> open_;  // flags of each page
@@ -215,6 +245,7 @@ class Machine {
   size_t private_at_ = 0, public_at_ = 0;
   std::vector<HostCall> calls_;
   std::vector<Permuted> permuted_;
+  std::vector<Access> accesses_;
   u64 call_counts_[HOST_CALLS] = {};
   std::vector<Touched> touched_;
 };

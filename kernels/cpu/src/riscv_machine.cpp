@@ -33,8 +33,8 @@ void AddressSpace::clear() {
 }
 
 Machine::Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry,
-                 size_t most_pages)
-    : segments_(segments), most_pages_(most_pages), entry_(entry), open_(PAGES, 0) {
+                 size_t most_pages, u32 answered)
+    : segments_(segments), most_pages_(most_pages), entry_(entry), answered_(answered), open_(PAGES, 0) {
   std::sort(segments_.begin(), segments_.end(), [](auto& a, auto& b) { return a.address < b.address; });
   size_t bytes = 0;
   u64 end = LOWEST;
@@ -154,6 +154,7 @@ void Machine::reset(std::vector<u32> private_input, std::vector<u32> public_inpu
   touched_.clear();
   calls_.clear();
   permuted_.clear();
+  accesses_.clear();
   std::fill(std::begin(call_counts_), std::end(call_counts_), 0);
   all_words_.clear();
   output_.clear();
@@ -203,18 +204,6 @@ Stop Machine::open_page(u32 address, u32 size, bool store) {
   }
   // A page that a read-only segment shares stays closed for stores, and each is looked at.
   if (store && writable(page << PAGE_BITS, PAGE)) flags |= WRITABLE;
-  return Stop::LIMIT;
-}
-
-Stop Machine::open_state(u32 address) {
-  if (address % 4 != 0) return Stop::UNALIGNED_STORE;
-  if (address > SPACE - STATE_BYTES) return Stop::BEYOND;
-  const u32 first = std::min(STATE_BYTES, PAGE - address % PAGE);  // bytes in the page where it begins
-  for (const auto& [at, size] : {std::pair(address, first), std::pair(address + first, STATE_BYTES - first)}) {
-    if (size == 0 || open_[at >> PAGE_BITS] & WRITABLE) continue;
-    const Stop refused = open_page(at, size, true);
-    if (refused != Stop::LIMIT) return refused;
-  }
   return Stop::LIMIT;
 }
 

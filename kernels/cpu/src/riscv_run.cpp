@@ -164,11 +164,11 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     block.rows[MEMORY_PREVIOUS][filled] = previous;
   };
   // RECORD: the time of the last access of the word, which is set; a word that is met for the first time is noted.
-  const auto visit = [&](u32 address, u32 value) {
+  const auto visit = [&](u32 address, u32 value, u32 slot = 2) {
     u32& mark = marks[address / 4];
     const u32 previous = mark;
     if (previous == 0) touched_.push_back({address, value, 0});
-    mark = time + 2;
+    mark = time + slot;
     return previous;
   };
   // SEGMENT: note the words and the registers that the segment uses.
@@ -366,8 +366,8 @@ ECALL_: {
     case 5:
       result = (u32)(cycle_ + (cycles - left - 1));
       break;
-    case 6: {
-      const Stop refused = open_state(argument);
+    case KECCAK_F: {
+      const Stop refused = open_words(argument, STATE_WORDS, true);
       if (refused != Stop::LIMIT) TRAP(refused, argument);
       if constexpr (SEGMENT)
         for (u32 i = 0; i < STATE_BYTES; i += 4) note(argument + i);
@@ -379,6 +379,32 @@ ECALL_: {
       }
       permute(memory + argument);
       if constexpr (RECORD) std::memcpy(permuted_.back().after, memory + argument, STATE_BYTES);
+      break;
+    }
+    case SHA256_BLOCK:
+    case SHA256_EXTEND:
+    case SHA256_COMPRESS:
+    case MULTIPLY:
+    case MULTIPLY_ADD: {
+      if (!(answered_ >> call & 1)) TRAP(Stop::UNKNOWN_CALL, call);
+      Taken taken;
+      u32 about;
+      const Stop refused = take(call, argument, taken, about);
+      if (refused != Stop::LIMIT) TRAP(refused, about);
+      for (u32 k = 0; k < taken.count; ++k) {
+        const Operand& of = taken.operands[k];
+        for (u32 i = 0; i < of.words; ++i) {
+          const u32 address = of.address + 4 * i;
+          if constexpr (SEGMENT) note(address);
+          if constexpr (RECORD) {
+            const u32 word = get<u32>(memory, address), previous = visit(address, word, of.slot);
+            accesses_.push_back({address, word, of.stores ? taken.result[i] : word, time + of.slot, previous});
+          }
+        }
+      }
+      for (u32 k = 0; k < taken.count; ++k)
+        if (taken.operands[k].stores)
+          std::memcpy(memory + taken.operands[k].address, taken.result, 4 * taken.operands[k].words);
       break;
     }
     default:
@@ -394,7 +420,7 @@ ECALL_: {
   if (stop == Stop::EXIT) goto over;
   ++op;
   if constexpr (SEGMENT)
-    if (DP_RARE(call == 6 && ROWS_EACH * (segment_calls_[6] + 1) >= std::max(ROWS_ALWAYS, cycles - left))) goto over;
+    if (DP_RARE(call >= KECCAK_F && full(cycles - left))) goto over;
   GO();
 }
 EBREAK_:
@@ -445,6 +471,7 @@ Stop Machine::run_recording(u64 cycles, u32* columns, size_t stride) {
   touched_.clear();
   calls_.clear();
   permuted_.clear();
+  accesses_.clear();
   return go<Mode::RECORD>(cycles, nullptr, columns, stride);
 }
 

@@ -34,6 +34,8 @@ from tests.support.riscv_oracle import Interpreter, Trapped
 from tests.support.riscv_oracle import run as plain_run
 
 DATA, LIMIT, STATE_BYTES = 0x20000, 600, 200
+MOST_BYTES = 256
+"""Of an operand of a host call, at most."""
 REGISTER = st.integers(0, 31)
 CORNERS = st.sampled_from(
     [0, 1, 2, 31, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, DATA, DATA + 3, 4092]
@@ -67,7 +69,8 @@ INSTRUCTIONS = st.one_of(
     st.builds(asm.lui, REGISTER, st.integers(0, 0xFFFFFFFF)),
     st.builds(asm.auipc, REGISTER, st.integers(0, 0xFFFFFFFF)),
     st.builds(asm.li, REGISTER, CORNERS | st.integers(0, 0xFFFFFFFF)),
-    st.builds(asm.call, st.integers(0, 7)),
+    st.builds(asm.call, st.integers(0, 12)),
+    st.builds(lambda number, address: [*asm.li(asm.A0, address), *asm.call(number)], st.integers(7, 11), STATES),
     st.builds(lambda address: [*asm.li(asm.A0, address), *asm.call(6)], STATES),
     st.just(asm.FENCE),
     st.integers(0, 0xFFFFFFFF),  # mostly illegal
@@ -149,7 +152,7 @@ def check_trap(trap: TrapState, oracle: Interpreter) -> None:
     if trap.stop in (Stop.LOW_ADDRESS, Stop.READ_ONLY) or jumped:
         oracle.step()
         first = trap.about if trap.word == asm.ECALL else oracle.row.get("address", 0)
-        accessed = range(first, first + (STATE_BYTES if trap.word == asm.ECALL else 1), 4)
+        accessed = range(first, first + (MOST_BYTES if trap.word == asm.ECALL else 1), 4)
         if trap.stop is Stop.LOW_ADDRESS:
             assert first < 4096
         elif trap.stop is Stop.READ_ONLY:
@@ -210,7 +213,20 @@ TRAPS = {
     "a store below 4096": ([asm.store("sb", 0, 0, 2047)], Stop.LOW_ADDRESS, 0x10000, 0),
     "a store to the program": ([asm.auipc(5, 0), asm.store("sw", 0, 5)], Stop.READ_ONLY, 0x10004, 1),
     "call 0": ([asm.ECALL], Stop.UNKNOWN_CALL, 0x10000, 0),
-    "call 7": (asm.call(7), Stop.UNKNOWN_CALL, 0x10004, 1),
+    "call 12": (asm.call(12), Stop.UNKNOWN_CALL, 0x10004, 1),
+    "call 7 of a program that does not show it": (
+        [asm.imm("addi", 17, 0, 6), asm.imm("addi", 17, 17, 1), *asm.li(10, DATA), asm.ECALL],
+        Stop.UNKNOWN_CALL,
+        0x10010,
+        4,
+    ),
+    "an unaligned schedule": ([*asm.li(10, DATA + 2), *asm.call(8)], Stop.UNALIGNED_STORE, 0x1000C, 3),
+    "a schedule over the end of memory": ([*asm.li(10, 0xFFFFFF04), *asm.call(8)], Stop.BEYOND, 0x1000C, 3),
+    "a schedule over the program": ([*asm.li(10, 0x10000 - 252), *asm.call(8)], Stop.READ_ONLY, 0x1000C, 3),
+    "a message below 4096": ([*asm.li(10, DATA), *asm.call(7)], Stop.LOW_ADDRESS, 0x1000C, 3),
+    "a state of SHA-256 below 4096": ([*asm.li(10, 4092), *asm.call(9)], Stop.LOW_ADDRESS, 0x1000C, 3),
+    "factors at an odd address": ([*asm.li(10, DATA + 1), *asm.call(10)], Stop.UNALIGNED_LOAD, 0x1000C, 3),
+    "a factor below 4096": ([*asm.li(10, DATA), *asm.call(10)], Stop.LOW_ADDRESS, 0x1000C, 3),
     "an unaligned state": ([*asm.li(10, DATA + 2), *asm.call(6)], Stop.UNALIGNED_STORE, 0x1000C, 3),
     "a state below 4096": ([*asm.li(10, 4092), *asm.call(6)], Stop.LOW_ADDRESS, 0x1000C, 3),
     "a state over the end of memory": ([*asm.li(10, 0xFFFFFF3C), *asm.call(6)], Stop.BEYOND, 0x1000C, 3),
@@ -412,7 +428,7 @@ def test_keccak_f(address: int) -> None:
     assert Execution(elf).run().output == expected
     execution = Execution(elf)
     assert execution.count().sum() == execution.outcome.cycles
-    assert execution.call_counts().tolist() == [0, 1, 50, 0, 0, 0, 1]
+    assert execution.call_counts().tolist() == [0, 1, 50, 0, 0, 0, 1, *[0] * 5]
     assert (execution.outcome.exit_code, execution.output) == (0, expected)
     for segment in (1 << 20, 160):
         replay, snapshots = Replay(elf), list(Execution(elf).segments(segment))

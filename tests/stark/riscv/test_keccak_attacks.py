@@ -14,10 +14,10 @@ from distprove.stark.air import check
 from distprove.stark.program import Trace
 from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_slices import MOVED, PARTS, ROWS_EACH
-from distprove.stark.riscv.buses import KECCAK_CALL
+from distprove.stark.riscv.calls import KECCAK_CALL
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import FIRST_REGISTER, STATE_WORDS
-from distprove.stark.riscv.segment import segment_trace
+from distprove.stark.riscv.segment import TABLES, segment_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import P
 from tests.stark.riscv.test_machine import proven
@@ -28,7 +28,7 @@ from tests.support.plain_keccak import keccak_f_of_words
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_oracle import Interpreter
 from tests.support.riscv_programs import DATA, of_words, permuting
-from tests.support.riscv_traces import AIRS, DEFINITIONS, Columns, Executed, Job, job_of
+from tests.support.riscv_traces import DEFINITIONS, Columns, Executed, Job, job_of
 
 KEY = DATA // 4
 CLOSES = ROWS_EACH - PARTS
@@ -473,9 +473,10 @@ def without(*names: str) -> Tamper:
 def test_forged_proofs(tamper: Tamper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def trace(self: RiscV, inputs: dict[str, Columns], backend: CpuBackend) -> Trace:
         made = segment_trace(inputs, backend)
-        main = {name: columns for name, columns in zip(AIRS, made.main, strict=True) if columns is not None}
+        names = [air.name for air in TABLES]
+        main = {name: columns for name, columns in zip(names, made.main, strict=True) if columns is not None}
         tamper(main)
-        return Trace([main.get(name) for name in AIRS], made.public)
+        return Trace([main.get(name) for name in names], made.public)
 
     monkeypatch.setattr(RiscV, "trace", trace)
     with pytest.raises(InvalidProof):

@@ -11,7 +11,7 @@ import pytest
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.output import MAX_OUTPUT_WORDS
-from distprove.stark.riscv.buses import CALLS
+from distprove.stark.riscv.calls import CALLS
 from distprove.stark.riscv.cpu import HALTED
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.program import RiscV

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from distprove.stark.programs.keccak_slices import ROWS_EACH
-from distprove.stark.riscv.buses import KECCAK_CALL
+from distprove.stark.riscv.calls import KECCAK_CALL
 from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import NO_CLASS, CycleLimit, Execution, Inputs, Replay, Trap
-from distprove.stark.riscv.keccak import keccak_log_heights
+from distprove.stark.riscv.keccak import keccak_log_height
 from distprove.stark.riscv.lookup import LOG_ROWS
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.segment import (
@@ -116,10 +116,10 @@ def test_many_permutations_end_a_segment(idle: int, calls: int) -> None:
 
 
 def test_the_bound_of_permutations_is_that_of_the_tables() -> None:
-    """ROWS_EACH and ROWS_ALWAYS of riscv.h: a segment of few cycles takes as many calls as the lookups have rows."""
+    """KECCAK_ROWS and ROWS_ALWAYS of riscv.h: a segment of few cycles takes as many calls as the lookups have rows."""
     most = ((1 << LOG_ROWS) - 1) // ROWS_EACH
-    assert keccak_log_heights(most)["keccak"] == LOG_ROWS
-    assert keccak_log_heights(most + 1)["keccak"] == LOG_ROWS + 1
+    assert keccak_log_height(most) == LOG_ROWS
+    assert keccak_log_height(most + 1) == LOG_ROWS + 1
     code = [*asm.li(10, 0x20000), *asm.call(6), *(most + 1) * [asm.ECALL], *asm.leave()]
     execution = Execution(parse_elf(code_file(code), "many"))
     next(execution.segments(1 << 20))

@@ -1,0 +1,237 @@
+"""The table `modular`: the host calls that multiply numbers of 256 bits, and may add one, modulo a third.
+
+A row is one call: x y + a = q m + r over the integers, with r below m. The numbers are limbs of 16 bits, which are
+looked up; a is words of 32, as memory has them. A modulus of 0 stands for 2^256.
+
+The coefficients of both sides at each power of 2^32 are joined from those at two powers of 2^16. A product of limbs is
+below 2^32 and there are at most 16 of one power, so such a coefficient is below 2^53 in size, and its carry below 2^21:
+carries are looked up in 22 bits, with 2^21 added. No side of an equation comes round p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from distprove.stark.air import Air, CppRows, Expression, Table
+from distprove.stark.air.definition import Value
+from distprove.stark.riscv.accesses import accesses_of, calls_of_number
+from distprove.stark.riscv.buses import HOST, KECCAK, in_range, word
+from distprove.stark.riscv.calls import MODULAR_CALLS
+from distprove.stark.riscv.record import Record, Words64
+from kernels.maths.goldilocks import P
+
+LIMBS = 16
+WORDS = 8
+POINTERS = ("result", "x", "y", "addend")
+"""The addresses with which the memory that a call names begins. The modulus follows."""
+COLUMNS = {
+    "on": 1,
+    "adds": 1,  # 1 for a call with an addend
+    "time": 1,
+    "key": 1,  # of the first word that the argument names
+    "pointers": len(POINTERS),
+    "x": LIMBS,
+    "y": LIMBS,
+    "modulus": LIMBS,
+    "quotient": LIMBS,
+    "result": LIMBS,
+    "addend": WORDS,
+    "before": WORDS,  # what was where the result goes
+    "low": LIMBS - 1,  # of a carry: bits 0 to 15, and then 16 to 21
+    "high": LIMBS - 1,
+    "whole": 1,  # 1 where the modulus is 0, which stands for 2^256
+    "inverse": 1,  # of the sum of its limbs, elsewhere
+    "differs": WORDS,  # marks the highest word in which result and modulus differ
+    "gap": 2,  # by how much, less 1
+}
+_WORD = 1 << 32
+_CARRY = 1 << 21
+
+
+def total(terms: Sequence[Expression]) -> Expression:
+    """The sum of one or more."""
+    return reduce(add, terms)
+
+
+class ModularAir(Air):
+    """A row is a call."""
+
+    name = "modular"
+    main: Mapping[str, int] = COLUMNS
+
+    def define(self, t: Table) -> None:
+        row = t.this
+        t.boolean(row.on)
+        t.boolean(row.adds)
+        t.always((1 - row.on) * row.adds, "an addend of a call")
+        for name in ("x", "y", "modulus", "quotient", "result", "gap"):
+            for k, limb in enumerate(row[name]):
+                in_range(t, limb, 16, row.on, f"{name} {k}")
+        for k, (low, high) in enumerate(zip(row.low, row.high, strict=True)):
+            in_range(t, low, 16, row.on, f"carry {k}")
+            in_range(t, high, 6, row.on, f"upper carry {k}")
+        for k, limb in enumerate(row.addend):
+            t.always((1 - row.adds) * limb, f"no addend {k}")
+        modulus, result = words_of(row.modulus), words_of(row.result)
+        self._constrain_product(t, result)
+
+        total_modulus = total(list(row.modulus))
+        t.boolean(row.whole)
+        t.always(total_modulus * row.inverse + row.whole - row.on, "a modulus that is not 0")
+        t.always(total_modulus * row.whole, "a modulus that is 0")
+        for flag in row.differs:
+            t.boolean(flag)
+        t.always(total(list(row.differs)) + row.whole - row.on, "one word differs")
+        for k in range(1, WORDS):
+            t.always(total(list(row.differs[:k])) * (modulus[k] - result[k]), f"equal above, {k}")
+        differences = [flag * (m - r) for flag, m, r in zip(row.differs, modulus, result, strict=True)]
+        t.always(total(differences) - (row.on - row.whole) * (1 + word(row.gap)), "below the modulus")
+
+        address = 4 * row.key
+        number = row.on * MODULAR_CALLS["multiply_modulo"] + row.adds
+        call = {"call": number, "argument": address, "time": row.time, "result": address, "exit": 0}
+        t.receive(HOST, call, times=row.on, at_most=1)
+        self._send_words(t, modulus, result)
+
+    def _constrain_product(self, t: Table, result: Sequence[Expression]) -> None:
+        """x y + a = q m + r, by powers of 2^32."""
+        row = t.this
+        x, y, m, q = (row[name] for name in ("x", "y", "modulus", "quotient"))
+        at = [
+            total([x[i] * y[k - i] - q[i] * m[k - i] for i in range(LIMBS) if 0 <= k - i < LIMBS])
+            for k in range(2 * LIMBS - 1)
+        ]
+        carry: Value = 0
+        for k in range(LIMBS):
+            beside = row.addend[k] - result[k] if k < WORDS else -row.whole * words_of(q)[k - WORDS]
+            value = at[2 * k] + carry + beside
+            if 2 * k + 1 < len(at):
+                value = value + (1 << 16) * at[2 * k + 1]
+            carry = row.low[k] + (1 << 16) * row.high[k] - _CARRY * row.on if k < LIMBS - 1 else 0
+            t.always(value - _WORD * carry, f"product {k}")
+
+    def _send_words(self, t: Table, modulus: Sequence[Expression], result: Sequence[Expression]) -> None:
+        """All words that the call accesses: x at the cycle's first time, y at the second, what the argument names and
+        the addend at the third, the result at the fourth."""
+        row = t.this
+        key = dict(zip(POINTERS, (pointer * pow(4, -1, P) for pointer in row.pointers), strict=True))
+        unchanged = (
+            (row.on, row.key, 0, [*row.pointers, *modulus]),
+            (row.on, key["x"], -2, words_of(row.x)),
+            (row.on, key["y"], -1, words_of(row.y)),
+            (row.adds, key["addend"], 0, list(row.addend)),
+        )
+        for times, first, slot, words in unchanged:
+            for k, value in enumerate(words):
+                for end in (0, 1):
+                    sent = {"time": row.time + slot, "end": end, "key": first + k, "value": value}
+                    t.send(KECCAK, sent, times=times)
+        for end, content in enumerate((row.before, result)):
+            for k, value in enumerate(content):
+                sent = {"time": row.time + 1, "end": end, "key": key["result"] + k, "value": value}
+                t.send(KECCAK, sent, times=row.on)
+
+
+def words_of(limbs: Sequence[Expression]) -> list[Expression]:
+    """The words of 32 bits."""
+    return [word((limbs[k], limbs[k + 1])) for k in range(0, len(limbs), 2)]
+
+
+MODULAR_ROWS = CppRows(
+    """
+    constexpr int LIMBS = 16, WORDS = 8;
+
+    DP_ROW void row(const Inputs& in, u64 i, Row& out) {
+      const bool on = i < in.count[0];
+      const auto word = [&](int k) { return on ? in.words(k, i) : 0; };
+      u64 x[LIMBS], y[LIMBS], m[LIMBS], q[LIMBS], r[LIMBS];
+      const bool adds = on && in.calls(0, i) != 0;
+      u64 total = 0;
+      for (int k = 0; k < LIMBS; ++k) {
+        const int at = k / 2, by = 16 * (k % 2);
+        x[k] = word(at) >> by & 0xffff;
+        y[k] = word(WORDS + at) >> by & 0xffff;
+        m[k] = word(2 * WORDS + at) >> by & 0xffff;
+        q[k] = word(3 * WORDS + at) >> by & 0xffff;
+        r[k] = word(4 * WORDS + at) >> by & 0xffff;
+        total += m[k];
+        out[column::x + k] = x[k];
+        out[column::y + k] = y[k];
+        out[column::modulus + k] = m[k];
+        out[column::quotient + k] = q[k];
+        out[column::result + k] = r[k];
+      }
+      const bool whole = on & total == 0;
+      out[column::on] = on;
+      out[column::adds] = adds;
+      out[column::time] = on ? in.calls(1, i) : 0;
+      out[column::key] = on ? in.calls(2, i) : 0;
+      for (int k = 0; k < 4; ++k) out[column::pointers + k] = on ? in.calls(3 + k, i) : 0;
+      for (int k = 0; k < WORDS; ++k) {
+        out[column::addend + k] = adds ? word(5 * WORDS + k) : 0;
+        out[column::before + k] = word(6 * WORDS + k);
+      }
+      long long carry = 0;
+      for (int k = 0; k < LIMBS - 1; ++k) {
+        long long value = carry;
+        for (int half = 0; half < 2; ++half)
+          for (int j = 0; j < LIMBS; ++j) {
+            const int other = 2 * k + half - j;
+            if (other < 0 | other >= LIMBS) continue;
+            value += ((long long)(x[j] * y[other]) - (long long)(q[j] * m[other])) * (half ? 65536 : 1);
+          }
+        if (k < WORDS)
+          value += (long long)(adds ? word(5 * WORDS + k) : 0) - (long long)word(4 * WORDS + k);
+        else if (whole)
+          value -= (long long)word(3 * WORDS + k - WORDS);
+        carry = value >> 32;
+        const u64 shifted = (u64)(carry + (1 << 21));
+        out[column::low + k] = on ? shifted & 0xffff : 0;
+        out[column::high + k] = on ? shifted >> 16 & 0x3f : 0;
+      }
+      out[column::whole] = whole;
+      out[column::inverse] = on & !whole ? dp::gl::inverse(total) : 0;
+      int highest = -1;
+      for (int k = 0; k < WORDS; ++k)
+        if (word(2 * WORDS + k) != word(4 * WORDS + k)) highest = k;
+      if (whole) highest = -1;
+      for (int k = 0; k < WORDS; ++k) out[column::differs + k] = k == highest;
+      const u64 gap = highest < 0 ? 0 : word(2 * WORDS + highest) - word(4 * WORDS + highest) - 1;
+      out[column::gap] = gap & 0xffff;
+      out[column::gap + 1] = gap >> 16 & 0xffff;
+    }
+    """,
+    columns=COLUMNS,
+    inputs=("words", "calls", "count"),
+)
+
+
+def modular_inputs(record: Record) -> dict[str, Words64]:
+    """The arrays from which `MODULAR_ROWS` makes the rows of a segment's calls: the words of x, y, modulus, quotient,
+    result, addend and of what was in the result's place; whether there is an addend, time, key, and the pointers."""
+    words, calls = list[Words64](), list[Words64]()
+    for adds, number in enumerate(MODULAR_CALLS.values()):
+        argument, cycle = calls_of_number(record, number)
+        accesses = accesses_of(record, number).astype(np.uint64)
+        before, n = accesses[:, :, 1], len(accesses)
+        x, y, pointers, modulus = before[:, :8], before[:, 8:16], before[:, 16:20], before[:, 20:28]
+        addend = before[:, 28:36] if adds else np.zeros((n, WORDS), dtype=np.uint64)
+        result = accesses[:, -WORDS:, 2]
+        quotient = quotients(x, y, addend, modulus)
+        words.append(np.concatenate((x, y, modulus, quotient, result, addend, before[:, -WORDS:]), axis=1))
+        ends = np.full(n, adds, dtype=np.uint64), 4 * (cycle + np.uint64(1)), argument.astype(np.uint64) // np.uint64(4)
+        calls.append(np.concatenate((np.stack(ends, axis=1), pointers), axis=1))
+    joined = {name: np.concatenate(each).T.copy() for name, each in (("words", words), ("calls", calls))}
+    return {**joined, "count": np.array([joined["calls"].shape[1]], dtype=np.uint64)}
+
+
+def quotients(x: Words64, y: Words64, addend: Words64, modulus: Words64) -> Words64:
+    """(x y + addend) / modulus without the remainder, of numbers (n, 8) of words; 0 stands for 2^256."""
+    parts = ([int.from_bytes(row, "little") for row in each.astype("<u4")] for each in (x, y, addend, modulus))
+    found = [(a * b + c) // (m or 1 << 256) for a, b, c, m in zip(*parts, strict=True)]
+    data = b"".join(number.to_bytes(4 * WORDS, "little") for number in found)
+    return np.frombuffer(data, dtype="<u4").reshape(-1, WORDS).astype(np.uint64)

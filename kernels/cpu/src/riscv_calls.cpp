@@ -1,0 +1,196 @@
+// Host calls that work on memory, but Keccak-f: SHA-256 and products modulo a number of 256 bits. docs/riscv.md, "Host
+// calls", is the specification.
+#include <algorithm>
+#include <cstring>
+
+#include "hash/sha256.h"
+#include "riscv_codes.h"
+
+namespace dp::riscv {
+
+namespace {
+
+constexpr u32 LIMBS = 8;  // words of a number
+
+u32 small_sigma(u32 x, int first, int second, int shifted) {
+  return sha256_rotated(x, first) ^ sha256_rotated(x, second) ^ x >> shifted;
+}
+
+// Words 16 to 63 of the message schedule (FIPS 180-4, 6.2.2, step 1).
+void extend(u32 (&w)[64]) {
+  for (int i = 16; i < 64; ++i)
+    w[i] = small_sigma(w[i - 2], 17, 19, 10) + w[i - 7] + small_sigma(w[i - 15], 7, 18, 3) + w[i - 16];
+}
+
+// The rounds over all 64 words, and the sums with the state (steps 2 to 4).
+void compress(const u32 (&w)[64], u32* state) {
+  u32 v[8];
+  std::memcpy(v, state, sizeof v);
+  for (int i = 0; i < 64; ++i) {
+    const u32 a = v[0], e = v[4];
+    const u32 sum1 = sha256_rotated(e, 6) ^ sha256_rotated(e, 11) ^ sha256_rotated(e, 25);
+    const u32 sum0 = sha256_rotated(a, 2) ^ sha256_rotated(a, 13) ^ sha256_rotated(a, 22);
+    const u32 first = v[7] + sum1 + (v[6] ^ (e & (v[5] ^ v[6]))) + SHA256_ROUNDS[i] + w[i];
+    const u32 second = sum0 + ((a & v[1]) | (v[2] & (a | v[1])));
+    std::memmove(v + 1, v, 7 * sizeof(u32));
+    v[4] += first;
+    v[0] = first + second;
+  }
+  for (int i = 0; i < 8; ++i) state[i] += v[i];
+}
+
+bool below(const u32* a, const u32* b) {
+  for (int i = LIMBS - 1; i >= 0; --i)
+    if (a[i] != b[i]) return a[i] < b[i];
+  return false;
+}
+
+// The remainder of `n`, of 2 LIMBS words, by `m`, which is not 0; words are least significant first. Knuth, The Art of
+// Computer Programming, volume 2, 4.3.1, algorithm D.
+void remainder_of(const u32* n, const u32* m, u32* out) {
+  int size = LIMBS;
+  while (m[size - 1] == 0) --size;
+  if (size == 1) {
+    u64 rest = 0;
+    for (int i = 2 * LIMBS - 1; i >= 0; --i) rest = (rest << 32 | n[i]) % m[0];
+    std::memset(out, 0, LIMBS * sizeof(u32));
+    out[0] = (u32)rest;
+    return;
+  }
+  const int shift = __builtin_clz(m[size - 1]);
+  u32 v[LIMBS], u[2 * LIMBS + 1];
+  const auto shifted = [&](u32 high, u32 low) { return (u32)(((u64)high << 32 | low) << shift >> 32); };
+  for (int i = 0; i < size; ++i) v[i] = shifted(m[i], i ? m[i - 1] : 0);
+  for (int i = 0; i <= 2 * (int)LIMBS; ++i) u[i] = shifted(i < 2 * (int)LIMBS ? n[i] : 0, i ? n[i - 1] : 0);
+  for (int j = 2 * LIMBS - size; j >= 0; --j) {
+    const u64 top = (u64)u[j + size] << 32 | u[j + size - 1];
+    u64 digit = top / v[size - 1], rest = top % v[size - 1];
+    while (digit >> 32 || digit * v[size - 2] > (rest << 32 | u[j + size - 2])) {
+      --digit;
+      rest += v[size - 1];
+      if (rest >> 32) break;
+    }
+    u64 carry = 0, borrow = 0;
+    for (int i = 0; i <= size; ++i) {
+      carry += digit * (i < size ? v[i] : 0);
+      const u64 difference = (u64)u[i + j] - (u32)carry - borrow;
+      u[i + j] = (u32)difference;
+      borrow = difference >> 63;
+      carry >>= 32;
+    }
+    if (borrow) {  // the digit was one too large
+      carry = 0;
+      for (int i = 0; i <= size; ++i) {
+        carry += (u64)u[i + j] + (i < size ? v[i] : 0);
+        u[i + j] = (u32)carry;
+        carry >>= 32;
+      }
+    }
+  }
+  for (int i = 0; i < (int)LIMBS; ++i)
+    out[i] = i < size ? (u32)(((u64)u[i + 1] << 32 | u[i]) >> shift) : 0;
+}
+
+// x y + a modulo m, where 0 stands for 2^256. False where the quotient has more than 256 bits.
+bool multiply_add(const u32* x, const u32* y, const u32* a, const u32* m, u32* out) {
+  u32 n[2 * LIMBS] = {};
+  if (a != nullptr) std::memcpy(n, a, LIMBS * sizeof(u32));
+  for (u32 i = 0; i < LIMBS; ++i) {
+    u64 carry = 0;
+    for (u32 k = 0; k < 2 * LIMBS - i; ++k) {
+      carry += (k < LIMBS ? (u64)x[i] * y[k] : 0) + n[i + k];
+      n[i + k] = (u32)carry;
+      carry >>= 32;
+    }
+  }
+  if (std::all_of(m, m + LIMBS, [](u32 word) { return word == 0; })) {
+    std::memcpy(out, n, LIMBS * sizeof(u32));
+    return true;
+  }
+  if (!below(n + LIMBS, m)) return false;
+  remainder_of(n, m, out);
+  return true;
+}
+
+}  // namespace
+
+Stop Machine::open_words(u32 address, u32 words, bool store) {
+  const u32 bytes = 4 * words;
+  if (address % 4 != 0) return store ? Stop::UNALIGNED_STORE : Stop::UNALIGNED_LOAD;
+  if (address > (u64)PAGES * PAGE - bytes) return Stop::BEYOND;
+  const u32 first = std::min(bytes, PAGE - address % PAGE);  // bytes in the page where it begins
+  for (const auto& [at, size] : {std::pair(address, first), std::pair(address + first, bytes - first)}) {
+    if (size == 0 || open_[at >> PAGE_BITS] & (store ? WRITABLE : READABLE)) continue;
+    const Stop refused = open_page(at, size, store);
+    if (refused != Stop::LIMIT) return refused;
+  }
+  return Stop::LIMIT;
+}
+
+Stop Machine::take(u32 call, u32 argument, Taken& taken, u32& about) {
+  const u8* const memory = memory_.data();
+  const auto word = [&](u32 address) {
+    u32 value;
+    std::memcpy(&value, memory + address, 4);
+    return value;
+  };
+  const auto open = [&](u32 address, u32 words, u32 slot, bool store) {
+    about = address;
+    taken.operands[taken.count++] = {address, words, slot, store};
+    return open_words(address, words, store);
+  };
+  taken.count = 0;
+  Stop refused;
+  if (call == SHA256_EXTEND) {
+    if ((refused = open(argument, 64, 2, true)) != Stop::LIMIT) return refused;
+    std::memcpy(taken.result, memory + argument, sizeof taken.result);
+    extend(taken.result);
+    return Stop::LIMIT;
+  }
+  if (call == SHA256_BLOCK || call == SHA256_COMPRESS) {
+    about = argument;
+    if ((refused = open_words(argument, 9, true)) != Stop::LIMIT) return refused;
+    const u32 message = word(argument), words = call == SHA256_BLOCK ? 16 : 64;
+    if ((refused = open(message, words, 0, false)) != Stop::LIMIT) return refused;
+    taken.operands[taken.count++] = {argument, 9, 2, true};
+    u32 w[64];
+    std::memcpy(w, memory + message, 4 * words);
+    if (call == SHA256_BLOCK) {
+      for (u32 i = 0; i < 16; ++i) w[i] = __builtin_bswap32(w[i]);
+      extend(w);
+    }
+    std::memcpy(taken.result, memory + argument, 9 * sizeof(u32));
+    compress(w, taken.result + 1);
+    return Stop::LIMIT;
+  }
+  // {result, x, y, addend} as pointers, and the modulus.
+  const bool adds = call == MULTIPLY_ADD;
+  about = argument;
+  if ((refused = open_words(argument, 4 + LIMBS, false)) != Stop::LIMIT) return refused;
+  u32 at[4], n[3][LIMBS], m[LIMBS];
+  std::memcpy(at, memory + argument, sizeof at);
+  std::memcpy(m, memory + argument + sizeof at, sizeof m);
+  if ((refused = open(at[1], LIMBS, 0, false)) != Stop::LIMIT) return refused;
+  if ((refused = open(at[2], LIMBS, 1, false)) != Stop::LIMIT) return refused;
+  taken.operands[taken.count++] = {argument, 4 + LIMBS, 2, false};
+  if (adds) {
+    if ((refused = open(at[3], LIMBS, 2, false)) != Stop::LIMIT) return refused;
+    if (at[3] < (u64)argument + 4 * (4 + LIMBS) && argument < (u64)at[3] + 4 * LIMBS) return Stop::OVERLAP;
+  }
+  if ((refused = open(at[0], LIMBS, 3, true)) != Stop::LIMIT) return refused;
+  for (u32 i = 0; i < (adds ? 3u : 2u); ++i) std::memcpy(n[i], memory + at[i + 1], sizeof n[i]);
+  about = argument;
+  return multiply_add(n[0], n[1], adds ? n[2] : nullptr, m, taken.result) ? Stop::LIMIT : Stop::QUOTIENT;
+}
+
+bool Machine::full(u64 cycles) const {
+  const u32* const calls = segment_calls_;
+  const u64 hashes = (u64)calls[SHA256_BLOCK] + calls[SHA256_EXTEND] + calls[SHA256_COMPRESS];
+  const u64 products = (u64)calls[MULTIPLY] + calls[MULTIPLY_ADD];
+  u64 words = CALL_WORDS[SHA256_COMPRESS];
+  for (u32 call = KECCAK_F; call < HOST_CALLS; ++call) words += (u64)CALL_WORDS[call] * calls[call];
+  const u64 rows = std::max({KECCAK_ROWS * (calls[KECCAK_F] + 1), SHA256_ROWS * (hashes + 1), products + 1, words});
+  return rows >= std::max(ROWS_ALWAYS, cycles);
+}
+
+}  // namespace dp::riscv
