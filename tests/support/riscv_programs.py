@@ -118,12 +118,17 @@ def hashing(*calls: int) -> Image:
 
 
 def multiplying(
-    x: int, y: int, addend: int | None, modulus: int, pointers: tuple[int, int, int, int] = (RESULT, X, Y, ADDEND)
+    x: int,
+    y: int,
+    addend: int | None,
+    modulus: int,
+    pointers: tuple[int, int, int, int] = (RESULT, X, Y, ADDEND),
+    shown: bool = True,
 ) -> Image:
-    """One product modulo a number; without an addend by the other call. The lowest word of what is where the result
-    usually is becomes the output. Operands that have one place have the value of the last of them."""
+    """One product modulo a number; without an addend by the other call. If it is `shown`, the lowest word of what is
+    where the result usually is becomes the output. Operands that have one place have the value of the last of them."""
     code = [*asm.li(10, FACTORS), *asm.call(10 if addend is None else 11)]
-    code += [*asm.li(8, RESULT), asm.load("lw", 10, 8), *asm.call(2)]
+    code += [*asm.li(8, RESULT), asm.load("lw", 10, 8), *asm.call(2)] if shown else []
     data = {FACTORS + 4 * k: pointer for k, pointer in enumerate(pointers)}
     for start, number in zip((FACTORS + 16, *pointers[1:]), (modulus, x, y, addend or 0), strict=True):
         data |= {start + 4 * k: number >> 32 * k & 0xFFFFFFFF for k in range(8)}

@@ -68,8 +68,9 @@ class Sha256Air(Air):
         block, extend, compress = row.is_block, row.is_extend, row.is_compress
         on, rounds, made = block + extend + compress, block + compress, block + extend
         step, ends = row.step, row.step[-1]
-        for flag in (block, extend, compress, on, row.begins, row.points, row.sends):
+        for flag in (block, extend, compress, row.begins, row.points, row.sends):
             t.boolean(flag)
+        t.boolean(on, name="one kind of call")
         for k, flag in enumerate(step):
             t.first(flag - (k == 0), f"step {k}: first")
             t.transition(after.step[k] - step[k - 1], f"step {k}: next")
