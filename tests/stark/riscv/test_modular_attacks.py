@@ -1,4 +1,4 @@
-"""Forged products modulo a number that the table refuses: wrong results, quotients, carries, operands from elsewhere."""
+"""Forged products modulo a number that the table refuses: wrong results, quotients, carries, other operands."""
 
 from __future__ import annotations
 

@@ -28,6 +28,11 @@ const READ_PRIVATE: u32 = 3;
 const READ_PUBLIC: u32 = 4;
 const CYCLES: u32 = 5;
 const KECCAK_F: u32 = 6;
+const SHA256_BLOCK: u32 = 7;
+const SHA256_EXTEND: u32 = 8;
+const SHA256_COMPRESS: u32 = 9;
+const MULTIPLY_MODULO: u32 = 10;
+const MULTIPLY_ADD_MODULO: u32 = 11;
 
 fn call(number: u32, argument: u32) -> u32 {
     let result;
@@ -52,6 +57,80 @@ pub fn cycle_count() -> u32 {
 /// Permute a state by Keccak-f[1600]: lane x + 5 y is state[x + 5 y].
 pub fn keccak_f(state: &mut [u64; 25]) {
     call(KECCAK_F, state.as_mut_ptr() as u32);
+}
+
+/// The calls from 7 on are answered only to programs with an instruction that loads their number, `li a7, NUMBER`.
+fn compute<const NUMBER: u32, T>(on: *mut T) {
+    unsafe { asm!("li a7, {number}", "ecall", number = const NUMBER, inout("a0") on => _, out("a7") _) };
+}
+
+/// A state of SHA-256.
+#[repr(C)]
+pub struct Sha256 {
+    message: *const u32,
+    pub state: [u32; 8],
+}
+
+impl Sha256 {
+    pub const fn new() -> Self {
+        let state = [
+            0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+        ];
+        Sha256 { message: core::ptr::null(), state }
+    }
+
+    /// Compress a block of 64 bytes, four in each word as they lie in memory.
+    pub fn block(&mut self, block: &[u32; 16]) {
+        self.message = block.as_ptr();
+        compute::<SHA256_BLOCK, _>(self);
+    }
+
+    /// Compress a message schedule of 64 words.
+    pub fn compress(&mut self, schedule: &[u32; 64]) {
+        self.message = schedule.as_ptr();
+        compute::<SHA256_COMPRESS, _>(self);
+    }
+}
+
+/// Make words 16 to 63 of a message schedule of SHA-256 from the first 16.
+pub fn sha256_extend(schedule: &mut [u32; 64]) {
+    compute::<SHA256_EXTEND, _>(schedule);
+}
+
+/// A number of 256 bits, the lowest word first.
+pub type Number = [u32; 8];
+
+/// Products modulo a number; 0 stands for 2^256.
+#[repr(C)]
+pub struct Modulus {
+    result: *mut Number,
+    x: *const Number,
+    y: *const Number,
+    addend: *const Number,
+    modulus: Number,
+}
+
+impl Modulus {
+    pub const fn new(modulus: Number) -> Self {
+        let none = core::ptr::null();
+        Modulus { result: core::ptr::null_mut(), x: none, y: none, addend: none, modulus }
+    }
+
+    /// x y modulo the modulus, and so below it. x or y must be below the modulus.
+    pub fn multiply(&mut self, x: &Number, y: &Number) -> Number {
+        let mut result = [0; 8];
+        (self.result, self.x, self.y) = (&mut result, x, y);
+        compute::<MULTIPLY_MODULO, _>(self);
+        result
+    }
+
+    /// x y + addend modulo the modulus, as `multiply`.
+    pub fn multiply_add(&mut self, x: &Number, y: &Number, addend: &Number) -> Number {
+        let mut result = [0; 8];
+        (self.result, self.x, self.y, self.addend) = (&mut result, x, y, addend);
+        compute::<MULTIPLY_ADD_MODULO, _>(self);
+        result
+    }
 }
 
 /// The private input, which must be read once.

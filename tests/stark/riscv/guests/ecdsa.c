@@ -10,23 +10,20 @@ typedef struct {
 
 typedef struct {
   Number m, one, square;  // modulus; R and R^2 modulo it, R = 2^256
-  uint32_t inverse;       // -1 / m modulo 2^32
+#ifdef PRECOMPILE
+  Number minus_one;
+#else
+  uint32_t inverse;  // -1 / m modulo 2^32
+#endif
 } Modulus;
 
 static Modulus P = {.m = {{0xfffffc2f, 0xfffffffe, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}}};
 static Modulus N = {.m = {{0xd0364141, 0xbfd25e8c, 0xaf48a03b, 0xbaaedce6, 0xfffffffe, 0xffffffff, 0xffffffff, 0xffffffff}}};
+#ifdef PRECOMPILE
+static ModularProduct of_p, of_n;
+#endif
 static const Number GX = {{0x16f81798, 0x59f2815b, 0x2dce28d9, 0x029bfcdb, 0xce870b07, 0x55a06295, 0xf9dcbbac, 0x79be667e}};
 static const Number GY = {{0xfb10d4b8, 0x9c47d08f, 0xa6855419, 0xfd17b448, 0x0e1108a8, 0x5da4fbfc, 0x26a3c465, 0x483ada77}};
-
-static uint32_t add(Number* out, const Number* a, const Number* b) {
-  uint64_t carry = 0;
-  for (int i = 0; i < LIMBS; ++i) {
-    carry += (uint64_t)a->v[i] + b->v[i];
-    out->v[i] = (uint32_t)carry;
-    carry >>= 32;
-  }
-  return (uint32_t)carry;
-}
 
 static uint32_t sub(Number* out, const Number* a, const Number* b) {
   uint32_t borrow = 0;
@@ -53,6 +50,44 @@ static int equal(const Number* a, const Number* b) {
   uint32_t any = 0;
   for (int i = 0; i < LIMBS; ++i) any |= a->v[i] ^ b->v[i];
   return any == 0;
+}
+
+#ifdef PRECOMPILE
+// Products and sums by the host calls: numbers are not in Montgomery form, whose factors are 1.
+static const Number ONE = {{1}};
+
+static void product(Number* out, const Number* a, const Number* b, const Number* addend, Modulus* m) {
+  ModularProduct* const call = m == &P ? &of_p : &of_n;
+  call->result = out->v;
+  call->x = a->v;
+  call->y = b->v;
+  if (addend) {
+    call->addend = addend->v;
+    multiply_add_modulo(call);
+  } else {
+    multiply_modulo(call);
+  }
+}
+
+static void mod_add(Number* out, const Number* a, const Number* b, Modulus* m) { product(out, a, &ONE, b, m); }
+static void mod_sub(Number* out, const Number* a, const Number* b, Modulus* m) { product(out, b, &m->minus_one, a, m); }
+static void mul(Number* out, const Number* a, const Number* b, Modulus* m) { product(out, a, b, 0, m); }
+
+static void prepare(Modulus* m) {
+  ModularProduct* const call = m == &P ? &of_p : &of_n;
+  for (int i = 0; i < LIMBS; ++i) call->modulus[i] = m->m.v[i];
+  sub(&m->minus_one, &m->m, &ONE);
+  m->one = m->square = ONE;
+}
+#else
+static uint32_t add(Number* out, const Number* a, const Number* b) {
+  uint64_t carry = 0;
+  for (int i = 0; i < LIMBS; ++i) {
+    carry += (uint64_t)a->v[i] + b->v[i];
+    out->v[i] = (uint32_t)carry;
+    carry >>= 32;
+  }
+  return (uint32_t)carry;
 }
 
 static void mod_add(Number* out, const Number* a, const Number* b, const Modulus* m) {
@@ -104,8 +139,10 @@ static void prepare(Modulus* m) {
   for (int i = 0; i < 256; ++i) mod_add(&m->square, &m->square, &m->square, m);
 }
 
+#endif
+
 // 1 / a, by Fermat.
-static void invert(Number* out, const Number* a, const Modulus* m) {
+static void invert(Number* out, const Number* a, Modulus* m) {
   const Number two = {{2}};
   Number exponent, result = m->one, base = *a;
   sub(&exponent, &m->m, &two);
