@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from Crypto.PublicKey import ECC
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from py_ecc import bn128
+from py_ecc.secp256k1 import secp256k1
 
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InputError, InvalidProof, UsageError
@@ -142,7 +147,10 @@ def calling(code: int, *arguments: int) -> Elf:
     ("code", "arguments"),
     [
         (3, ()),  # enter unconstrained
-        (0x0101_1D, ()),  # a table that is not there
+        (0x0101_2F, ()),  # a table that is not there
+        (0x0101_0A, (0x20000, 0x20000)),  # a point and itself
+        (0x0101_0A, (0x20000, 0x20040)),  # points with one x, both of zeros
+        (0x0001_0B, (0x20000,)),  # a point of order 2
         (1, ()),  # no call of SP1, but the exit of this machine
         (2, (5, 0x20000, 4)),  # a hook
         (0xF1, (0x20000, 3)),  # of a buffer of 4
@@ -151,6 +159,11 @@ def calling(code: int, *arguments: int) -> Elf:
         (0x1A, (0, 1)),  # a proof was verified
         # Pointers to memory that no guest of SP1 has: the handler's own words, and what passes the end of the guest's.
         (0xF1, (DATA_OF_HANDLER, 4)),
+        *((code, (DATA_OF_HANDLER, 0x20000)) for code in (0x0101_1D, 0x0101_0A, 0x0101_2C, 0x0101_07)),
+        *((code, (0x20000, END - 60)) for code in (0x0101_1D, 0x0101_0A, 0x0101_2C, 0x0101_0E, 0x0101_2B)),
+        *((code, (END - 28, 0x20000)) for code in (0x0101_1D, 0x0101_26, 0x0101_27, 0x0101_28)),
+        *((code, (END - 60,)) for code in (0x0001_0B, 0x0001_2D, 0x0001_0F)),
+        (0x0101_29, (END - 60, 0x20000)),
         (0xF1, (SCRATCH, 4)),
         (0xF1, (END, 4)),
         (2, (13, DATA_OF_HANDLER, 4)),
@@ -172,6 +185,95 @@ def test_what_is_not_answered_traps(code: int, arguments: tuple[int, ...]) -> No
         executed(calling(code, *arguments), [b"abcd"])
     assert trapped.value.state is not None
     assert (trapped.value.state.stop, trapped.value.state.about) == (Stop.UNKNOWN_CALL, code | 1 << 31)
+
+
+def computed(code: int, first: list[int], second: list[int]) -> tuple[list[int], int]:
+    """What a call makes of numbers of 256 bits: those of its first operand afterwards, and the cycles of the run."""
+    data = b"".join(number.to_bytes(32, "little") for number in (*first, *second))
+    loads = [*asm.li(10, 0x20000), *asm.li(11, 0x20000 + 32 * len(first)), *asm.li(5, code), 0x73]
+    elf = translate(parse_elf(code_file([*loads, *asm.li(10, 0), *asm.li(5, 0), 0x73], data=data), "guest"), "guest")
+    execution = executed(elf, [])
+    made = execution.memory(0x20000, 32 * len(first))
+    return [int.from_bytes(made[k : k + 32], "little") for k in range(0, len(made), 32)], execution.cycles
+
+
+BIG = st.integers(0, (1 << 256) - 1)
+
+
+@given(BIG, BIG, st.integers(0, (1 << 256) - 1) | st.sampled_from([0, 1, (1 << 256) - 1]))
+@settings(max_examples=40, deadline=None)
+def test_products_of_large_numbers(x: int, y: int, modulus: int) -> None:
+    """UINT256_MUL: the modulus lies behind y, and 0 stands for 2^256."""
+    whole = modulus or 1 << 256
+    assert computed(0x0101_1D, [x % whole], [y, modulus])[0] == [x % whole * y % whole]
+
+
+def test_products_take_few_cycles() -> None:
+    assert computed(0x0101_1D, [5], [7, 11])[1] < 250
+
+
+BN254_FIELD = bn128.field_modulus
+
+
+@given(BIG, BIG, BIG, BIG)
+@settings(max_examples=20, deadline=None)
+def test_the_field_of_bn254(a: int, b: int, c: int, d: int) -> None:
+    """Sum, difference and product, of numbers that need not be reduced; and those of pairs."""
+    p = BN254_FIELD
+    for code, expected in ((0x26, a + c), (0x27, a - c), (0x28, a * c)):
+        assert computed(0x0101_00 | code, [a], [c])[0] == [expected % p]
+    pairs = ((0x29, (a + c, b + d)), (0x2A, (a - c, b - d)), (0x2B, (a * c - b * d, a * d + b * c)))
+    for code, pair in pairs:
+        assert computed(0x0101_00 | code, [a, b], [c, d])[0] == [value % p for value in pair]
+
+
+def test_points_of_ed25519() -> None:
+    """The formula holds for all pairs of points, equal ones too."""
+    p = (1 << 255) - 19
+    d = -121665 * pow(121666, -1, p) % p
+
+    def total(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        product = d * a[0] * a[1] * b[0] * b[1] % p
+        x, y = a[0] * b[1] + a[1] * b[0], a[1] * b[1] + a[0] * b[0]
+        return x * pow(1 + product, -1, p) % p, y * pow(1 - product, -1, p) % p
+
+    base = ECC.construct(curve="Ed25519", seed=bytes(32)).pointQ
+    a = int(base.x), int(base.y)
+    b = total(a, a)
+    for first, second in ((a, a), (a, b), (b, a), (a, (0, 1)), (a, (p - a[0], a[1]))):
+        made, cycles = computed(0x0101_07, list(first), list(second))
+        assert tuple(made) == total(first, second)
+        assert cycles < 8_000
+
+
+def bn254_points(rng: random.Random) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]:
+    p, q = (bn128.multiply(bn128.G1, rng.randrange(2, bn128.curve_order)) for _ in range(2))
+    found = (p, q, bn128.add(p, q), bn128.double(p))
+    return tuple((int(x), int(y)) for x, y in found)  # type: ignore[return-value]
+
+
+def secp256k1_points(rng: random.Random) -> tuple[tuple[int, int], ...]:
+    p, q = (secp256k1.multiply(secp256k1.G, rng.randrange(2, secp256k1.N)) for _ in range(2))
+    return p, q, secp256k1.add(p, q), secp256k1.multiply(p, 2)
+
+
+def p256_points(rng: random.Random) -> tuple[tuple[int, int], ...]:
+    base = ECC.construct(curve="P-256", d=1).pointQ
+    p, q = (base * rng.randrange(2, 1 << 250) for _ in range(2))
+    return tuple((int(point.x), int(point.y)) for point in (p, q, p + q, p * 2))
+
+
+@pytest.mark.parametrize(
+    ("points", "add", "double"),
+    [(secp256k1_points, 0x0A, 0x0B), (p256_points, 0x2C, 0x2D), (bn254_points, 0x0E, 0x0F)],
+)
+def test_points(points: Callable[[random.Random], tuple[tuple[int, int], ...]], add: int, double: int) -> None:
+    for seed in range(4):
+        p, q, total, twice = points(random.Random(seed))
+        made, cycles = computed(0x0101_00 | add, list(p), list(q))
+        assert tuple(made) == total
+        assert cycles < 8_000
+        assert tuple(computed(0x0001_00 | double, list(p), [])[0]) == twice
 
 
 def test_a_read_of_the_right_buffer() -> None:

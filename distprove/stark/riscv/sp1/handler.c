@@ -5,11 +5,14 @@
 // constants and jumps are in the instructions (handler.ld and the flags in the Makefile see to it). What is kept between
 // calls is about the input, which a prover chooses anyway, or only shown.
 #include "guest.h"
-#include "hashes.h"
+#include "fields.h"
 
 enum {
   HALT = 0x00, WRITE = 0x02, COMMIT = 0x10, COMMIT_DEFERRED = 0x1a, HINT_LEN = 0xf0, HINT_READ = 0xf1,
-  SHA_EXTEND = 0x300105, SHA_COMPRESS = 0x010106, KECCAK_PERMUTE = 0x010109,
+  SHA_EXTEND = 0x300105, SHA_COMPRESS = 0x010106, KECCAK_PERMUTE = 0x010109, UINT256_MUL = 0x01011d,
+  SECP256K1_ADD = 0x01010a, SECP256K1_DOUBLE = 0x00010b, SECP256R1_ADD = 0x01012c, SECP256R1_DOUBLE = 0x00012d,
+  ED_ADD = 0x010107, BN254_ADD = 0x01010e, BN254_DOUBLE = 0x00010f, BN254_FP_ADD = 0x010126, BN254_FP_SUB = 0x010127, BN254_FP_MUL = 0x010128,
+  BN254_FP2_ADD = 0x010129, BN254_FP2_SUB = 0x01012a, BN254_FP2_MUL = 0x01012b,
   STDOUT = 1, STDERR = 2, PUBLIC_VALUES_BEFORE_4 = 3, PUBLIC_VALUES = 13,
 };
 
@@ -66,6 +69,58 @@ static void keep(const uint8_t* from, uint32_t count, uint32_t code) {
   VALUES_SIZE = known + count;
 }
 
+static void compress(const uint32_t* schedule, uint32_t* state) {
+  Sha256 hash = {.message = schedule};
+  for (int i = 0; i < 8; ++i) hash.state[i] = state[i];
+  sha256_compress(&hash);
+  for (int i = 0; i < 8; ++i) state[i] = hash.state[i];
+}
+
+// x = x y modulo what lies behind y.
+static void multiply_numbers(uint32_t* x, const uint32_t* y) {
+  ModularProduct product = {.result = x, .x = x, .y = y};
+  for (int i = 0; i < WORDS; ++i) product.modulus[i] = y[WORDS + i];
+  multiply_modulo(&product);
+}
+
+// Add `q` to the point `p`, or `p` to itself.
+static void add_on(Curve curve, uint32_t* p, const uint32_t* q, uint32_t code) {
+  must_have((uint32_t)p, 8 * WORDS, code);
+  if (q != p) must_have((uint32_t)q, 8 * WORDS, code);
+  Field field;
+  open_field(&field, curve);
+  if (!(q == p ? double_point(&field, p, curve) : add_points(&field, p, q))) refuse(code);
+}
+
+static void add_edwards_on(uint32_t* p, const uint32_t* q, uint32_t code) {
+  must_have((uint32_t)p, 8 * WORDS, code);
+  must_have((uint32_t)q, 8 * WORDS, code);
+  Field field;
+  open_field(&field, ED25519);
+  if (!add_edwards(&field, p, q)) refuse(code);
+}
+
+// An operation of BN254's field, or of its extension of degree 2, to `x`.
+static void compute_in_field(uint32_t* x, const uint32_t* y, uint32_t code) {
+  const int parts = code >= BN254_FP2_ADD ? 2 : 1;
+  must_have((uint32_t)x, 4 * WORDS * parts, code);
+  must_have((uint32_t)y, 4 * WORDS * parts, code);
+  Field field;
+  open_field(&field, BN254);
+  if (code == BN254_FP2_MUL) {
+    multiply_pairs(&field, x, y);
+    return;
+  }
+  for (int i = 0; i < WORDS * parts; i += WORDS) {
+    if (code == BN254_FP_ADD || code == BN254_FP2_ADD)
+      plus(&field, x + i, x + i, y + i);
+    else if (code == BN254_FP_MUL)
+      times(&field, x, x, y);
+    else
+      minus(&field, x + i, x + i, y + i);
+  }
+}
+
 // The value of t0 after the call.
 uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) {
   switch (code) {
@@ -92,7 +147,7 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
       return code;
     case SHA_EXTEND:
       must_have(first, 256, code);
-      extend((uint32_t*)first);
+      sha256_extend((uint32_t*)first);
       return code;
     case SHA_COMPRESS:
       must_have(first, 256, code);
@@ -102,6 +157,35 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
     case KECCAK_PERMUTE:
       must_have(first, 200, code);
       keccak_f((uint64_t*)first);
+      return code;
+    case UINT256_MUL:
+      must_have(first, 4 * WORDS, code);
+      must_have(second, 8 * WORDS, code);
+      multiply_numbers((uint32_t*)first, (const uint32_t*)second);
+      return code;
+    case SECP256K1_ADD:
+    case SECP256R1_ADD:
+    case BN254_ADD:
+      if (first == second) refuse(code);
+      add_on(code == SECP256K1_ADD ? SECP256K1 : code == BN254_ADD ? BN254 : SECP256R1, (uint32_t*)first,
+             (const uint32_t*)second, code);
+      return code;
+    case SECP256K1_DOUBLE:
+    case SECP256R1_DOUBLE:
+    case BN254_DOUBLE:
+      add_on(code == SECP256K1_DOUBLE ? SECP256K1 : code == BN254_DOUBLE ? BN254 : SECP256R1, (uint32_t*)first,
+             (const uint32_t*)first, code);
+      return code;
+    case ED_ADD:
+      add_edwards_on((uint32_t*)first, (const uint32_t*)second, code);
+      return code;
+    case BN254_FP_ADD:
+    case BN254_FP_SUB:
+    case BN254_FP_MUL:
+    case BN254_FP2_ADD:
+    case BN254_FP2_SUB:
+    case BN254_FP2_MUL:
+      compute_in_field((uint32_t*)first, (const uint32_t*)second, code);
       return code;
     default:
       refuse(code);
