@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from operator import add
+from operator import add, mul
 
 import numpy as np
 
@@ -45,7 +45,7 @@ COLUMNS = {
     "high": LIMBS - 1,
     "whole": 1,  # 1 where the modulus is 0, which stands for 2^256
     "inverse": 1,  # of the sum of its limbs, elsewhere
-    "differs": WORDS,  # marks the highest word in which result and modulus differ
+    "differs": 3,  # bits of the number of the highest word in which result and modulus differ
     "gap": 2,  # by how much, less 1
 }
 _WORD = 1 << 32
@@ -55,6 +55,11 @@ _CARRY = 1 << 21
 def total(terms: Sequence[Expression]) -> Expression:
     """The sum of one or more."""
     return reduce(add, terms)
+
+
+def product(factors: Sequence[Expression]) -> Expression:
+    """The product of one or more."""
+    return reduce(mul, factors)
 
 
 class ModularAir(Air):
@@ -83,13 +88,15 @@ class ModularAir(Air):
         t.boolean(row.whole)
         t.always(total_modulus * row.inverse + row.whole - row.on, "a modulus that is not 0")
         t.always(total_modulus * row.whole, "a modulus that is 0")
-        for flag in row.differs:
-            t.boolean(flag)
-        t.always(total(list(row.differs)) + row.whole - row.on, "one word differs")
+        for bit in row.differs:
+            t.boolean(bit)
+        # Of degree 3. With it more interactions share a column than without.
+        differs = [product([bit if k >> i & 1 else 1 - bit for i, bit in enumerate(row.differs)]) for k in range(WORDS)]
+        compared = row.on - row.whole
         for k in range(1, WORDS):
-            t.always(total(list(row.differs[:k])) * (modulus[k] - result[k]), f"equal above, {k}")
-        differences = [flag * (m - r) for flag, m, r in zip(row.differs, modulus, result, strict=True)]
-        t.always(total(differences) - (row.on - row.whole) * (1 + word(row.gap)), "below the modulus")
+            t.always(compared * total(differs[:k]) * (modulus[k] - result[k]), f"equal above, {k}")
+        difference = total([flag * (m - r) for flag, m, r in zip(differs, modulus, result, strict=True)])
+        t.always(compared * (difference - 1 - word(row.gap)), "below the modulus")
 
         address = 4 * row.key
         number = row.on * MODULAR_CALLS["multiply_modulo"] + row.adds
@@ -195,12 +202,12 @@ MODULAR_ROWS = CppRows(
       }
       out[column::whole] = whole;
       out[column::inverse] = on & !whole ? dp::gl::inverse(total) : 0;
-      int highest = -1;
+      int highest = 0;
       for (int k = 0; k < WORDS; ++k)
         if (word(2 * WORDS + k) != word(4 * WORDS + k)) highest = k;
-      if (whole) highest = -1;
-      for (int k = 0; k < WORDS; ++k) out[column::differs + k] = k == highest;
-      const u64 gap = highest < 0 ? 0 : word(2 * WORDS + highest) - word(4 * WORDS + highest) - 1;
+      if (whole) highest = 0;
+      for (int k = 0; k < 3; ++k) out[column::differs + k] = highest >> k & 1;
+      const u64 gap = on & !whole ? word(2 * WORDS + highest) - word(4 * WORDS + highest) - 1 : 0;
       out[column::gap] = gap & 0xffff;
       out[column::gap + 1] = gap >> 16 & 0xffff;
     }

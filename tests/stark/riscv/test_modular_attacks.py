@@ -78,8 +78,8 @@ def claim(job: Job, quotient: int, result: int) -> None:
         low = shifted & 0xFFFF
         put(job, "modular", 0, **{f"low_{k}": low, f"high_{k}": (shifted - low) * pow(1 << 16, -1, P)})
     above = [k for k in range(8) if (m ^ result) >> 32 * k & 0xFFFFFFFF]
-    for k in range(8):
-        put(job, "modular", 0, **{f"differs_{k}": int(bool(above) and k == above[-1])})
+    for k in range(3):
+        put(job, "modular", 0, **{f"differs_{k}": above[-1] >> k & 1 if above else 0})
     if above:
         gap = ((m >> 32 * above[-1] & 0xFFFFFFFF) - (result >> 32 * above[-1] & 0xFFFFFFFF) - 1) % P
         put(job, "modular", 0, gap_0=gap & 0xFFFF, gap_1=(gap - (gap & 0xFFFF)) * pow(1 << 16, -1, P))
@@ -131,8 +131,8 @@ def test_a_result_that_is_the_modulus() -> None:
     job = called(modulus, 1, None, modulus)
     assert honest(job) == (1, 0)
     claim(job, 0, modulus)
-    assert rules(job) == {"one word differs", "below the modulus"}
-    put(job, "modular", 0, differs_3=1)
+    assert rules(job) == {"below the modulus"}
+    put(job, "modular", 0, differs_0=1, differs_1=1)
     assert rules(job) == {"below the modulus"}
     put(job, "modular", 0, gap_0=P - 1)
     assert rules(job) == {"bus lookup"}
@@ -146,7 +146,7 @@ def test_a_higher_word_that_is_passed_over() -> None:
     job = called(modulus - 7 + (2 << 32), 1, None, modulus)
     quotient, result = honest(job)
     claim(job, quotient - 1, result + modulus)
-    put(job, "modular", 0, differs_1=0, differs_0=1)
+    put(job, "modular", 0, differs_0=0)
     low = (modulus - result - modulus) % (1 << 32)
     put(job, "modular", 0, gap_0=(low - 1) & 0xFFFF, gap_1=(low - 1) >> 16)
     assert {"equal above, 1"} <= rules(job)
@@ -166,7 +166,7 @@ def test_a_modulus_of_0_that_is_not_2_to_256() -> None:
     quotient, result = honest(job)
     assert (result, quotient) == (4, MOST - 1)
     put(job, "modular", 0, whole=0)
-    assert {"a modulus that is not 0", "one word differs"} <= rules(job)
+    assert {"a modulus that is not 0", "below the modulus"} <= rules(job)
     job = called(MOST, MOST, 3, 0)
     claim(job, quotient - 1, result)
     assert "bus lookup" in rules(job) or any(rule.startswith("product") for rule in rules(job))
@@ -279,7 +279,7 @@ def test_no_cell_can_be_changed(addend: int | None, modulus: int) -> None:
     columns = job.main[0]["modular"]
     definition = DEFINITIONS["modular"]
     for k, (name, index) in enumerate(cells("modular", definition.main)):
-        if name in ("inverse", "gap") and not modulus:
+        if name in ("inverse", "gap", "differs") and not modulus:
             continue  # nothing is inverted, nor compared
         was = int(columns[k, 0])
         for value in (was + 1, 1 - was if was < 2 else 0):
