@@ -11,8 +11,8 @@ from distprove.stark.riscv.segment import LEAST_LOG_ROWS
 
 
 def parse_declared(text: str, names: Sequence[str], fixed: Mapping[str, int], optional: Collection[str]) -> LogHeights:
-    """The heights of the tables of these `names` that "cpu=10,host=6" declares, log2 of rows. `fixed` are those that the
-    guest fixes; `optional` tables that are not declared are absent. Raises UsageError."""
+    """The heights of the tables of these `names` that "cpu=10,host=6" declares, log2 of rows. `fixed` are those that
+    the guest fixes; `optional` tables that are not declared are absent. Raises UsageError."""
     given: dict[str, int] = {}
     for item in text.split(","):
         name, equals, number = item.strip().partition("=")
