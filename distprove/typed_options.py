@@ -26,6 +26,7 @@ class JobOptions(TypedDict, total=False):
     comm_d_new: str | None
     comm_r_new: str | None
     comm_r_old: str | None
+    contract: bool
     engine: str | None
     grinding: int | None
     hash: str | None
