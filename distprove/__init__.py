@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distprove.api import resume as resume
     from distprove.api import verify as verify
     from distprove.api import verify_aggregate as verify_aggregate
+    from distprove.api import verify_contract as verify_contract
     from distprove.job import Job as Job
     from distprove.settings import ExecutorSettings as ExecutorSettings
 
@@ -38,7 +39,11 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("Client", "connect"), "cluster.service.client"),
     **dict.fromkeys(
-        ("ProveResult", "Verified", "aggregate", "prove", "resume", "verify", "verify_aggregate"), "distprove.api"
+        (
+            *("ProveResult", "Verified", "aggregate", "prove", "resume"),
+            *("verify", "verify_aggregate", "verify_contract"),
+        ),
+        "distprove.api",
     ),
     "ExecutorSettings": "distprove.settings",
     "Job": "distprove.job",
@@ -57,6 +62,7 @@ __all__ = [
     "resume",
     "verify",
     "verify_aggregate",
+    "verify_contract",
 ]
 
 

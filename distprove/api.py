@@ -38,14 +38,14 @@ from distprove.options import SECURITY_BITS
 from distprove.proof import MAX_OUTPUT, PROOF_FILE, Proof
 from distprove.registry import DEFAULT
 from distprove.settings import ExecutorSettings, Settings
-from distprove.several import several_jobs
+from distprove.several import contract_verifier, several_jobs
 from distprove.verification import Verified, verify_proof
 from distprove.wanted import require_wanted, unless
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from distprove.several import OneOfSeveral, VerifiedAggregate
+    from distprove.several import OneOfSeveral, VerifiedAggregate, VerifiedRead
     from distprove.typed_options import JobOptions
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "resume",
     "verify",
     "verify_aggregate",
+    "verify_contract",
 ]
 
 
@@ -256,6 +257,38 @@ def verify(
         wrap=wrap,
         circuit=circuit,
     )
+
+
+def verify_contract(
+    folder: str | Path,
+    *,
+    wrap_vk: str | Path,
+    vk: str | Path | None = None,
+    program: str | None = None,
+    arguments: Mapping[str, int | str] | None = None,
+    least_security: float = SECURITY_BITS,
+    exit_code: int = 0,
+    output: bytes | None = None,
+    tree_wires: int | None = None,
+) -> VerifiedRead:
+    """Verify a wrap that a contract reads: proof.json, public.json and program.msgpack of a folder, such as a run's.
+
+    `wrap_vk` is the Groth16 verification key, which is trusted to be of the right circuit. `program` with `arguments`,
+    such as "riscv" with `{"elf": "guest.elf"}`, is the program that the wrap must be of; or `vk` is the key of its
+    segments. Without either the file names a program that ships: the caller should compare `program` of the result, the
+    digest that the contract has. The job must have ended with `exit_code` and, if it is given, with `output`.
+
+    Raises InvalidProof when something does not hold, FormatError and InputError for files that cannot be read,
+    UsageError, and TooMuchWork for circuits of more than `tree_wires` wires.
+    """
+    if program is not None:
+        require_code_outside(program, Path(folder))
+    own = OwnProgram(program, arguments or {}) if program is not None else None
+    key = Path(vk) if vk is not None else None
+    verify_files = contract_verifier().verify_read_files
+    found: VerifiedRead = verify_files(Path(folder), Path(wrap_vk), key, own, least_security, tree_wires)
+    found.require(exit_code, output)
+    return found
 
 
 def aggregate(

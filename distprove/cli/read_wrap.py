@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, warn
 from distprove.cli.summary import INSECURE_WRAP, layer_line
-from distprove.errors import InvalidProof
 
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
@@ -34,21 +33,16 @@ def verify_read(
     told_insecure: bool | None,
     as_json: bool,
 ) -> None:
-    """Verify the wrap beside `proof`, and print what it states. `told_insecure` is what the report beside it says of
-    the wrap's key, None without one. Raises as `distprove.stark.wrap.contract_verifier.verify_read_files`, and
-    InvalidProof for another exit code or output."""
+    """Verify the wrap beside `proof`, and print its program, exit code and output. `told_insecure` says whether the
+    report beside it calls the wrap's key insecure, None without one. Raises as `verify_read_files` of
+    `distprove.stark.wrap.contract_verifier`, and InvalidProof for another exit code or output."""
     import time
 
     from distprove.stark.wrap.contract_verifier import verify_read_files
 
     begin = time.perf_counter()
     found = verify_read_files(_folder(proof), wrap_vk, vk, program, least_security, tree_wires)
-    if found.read.exit_code != exit_code:
-        raise InvalidProof(
-            f"the wrap holds, and states exit code {found.read.exit_code}; {exit_code} is expected (--exit-code)"
-        )
-    if output not in (None, found.read.output):
-        raise InvalidProof("the wrap holds, and states another output than is given (--output)")
+    found.require(exit_code, output)
     seconds = time.perf_counter() - begin
     if as_json:
         print_json({"status": "verified", **_record(found), "seconds": seconds})

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import distprove
+from cluster.record.run import StoredRun
+from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.verifier import stated_values
-from distprove.errors import UsageError
+from distprove.errors import InvalidProof, UsageError
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import format_public, read_public, write_verification_key
+from distprove.stark.multilinear.places import READ
 from distprove.stark.options import StarkOptions
+from distprove.stark.recursion.plan import WRAP
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.wrap import files, prover, system
 from distprove.stark.wrap.contract_system import ContractSystem
 from distprove.stark.wrap.files import Wrap
+from distprove.stark.wrap.partition import GROTH16
 from distprove.stark.wrap.program_file import PROGRAM, ProgramFile
 from distprove.system import PartitionProof
 from kernels.maths.curves import BN254
@@ -61,20 +68,20 @@ def prove(elf: Path, out: Path, *more: str) -> Any:
     return command("prove", "stark", *arguments(elf, *more), "--insecure-dev", "--local", "--no-isolate", "--out", out)
 
 
-@pytest.fixture(autouse=True)
-def simulated(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """The Groth16 proof is simulated with a trapdoor, but in the long test. What it states is the job's."""
-    if "whole" in request.node.name:
-        return
+@contextmanager
+def simulated() -> Iterator[None]:
+    """The Groth16 proof is simulated with a trapdoor. What it states is the job's."""
 
     def wrap(key: Any, second: PartitionProof, salt: bytes | None, *_: Any) -> Wrap:
         assert salt is None
         public = stated_values(key, second.public, salt)
         return Wrap(SECRET.key, SECRET.prove(list(public), seed=1), public)
 
-    monkeypatch.setattr(prover, "wrap", wrap)
-    monkeypatch.setattr(prover.WrappedProver, "_open", lambda *_, **__: None)
-    monkeypatch.setattr(system.WrappedSystem, "check", lambda *_: None)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(prover, "wrap", wrap)
+        changed.setattr(prover.WrappedProver, "_open", lambda *_, **__: None)
+        changed.setattr(system.WrappedSystem, "check", lambda *_: None)
+        yield
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,10 @@ class Made:
         (to / name).write_bytes(content)
         return replace(self, folder=to)
 
+    @property
+    def public(self) -> tuple[int, ...]:
+        return read_public(self.folder / files.PUBLIC, BN254)
+
 
 def made_from(elf: Path, run: Path, folder: Path) -> Made:
     folder.mkdir()
@@ -102,40 +113,59 @@ def made_from(elf: Path, run: Path, folder: Path) -> Made:
     return Made(elf, folder, run)
 
 
-def test_a_job_that_a_contract_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    elf, run = guest(tmp_path / "guest.elf"), tmp_path / "run"
-    shown = prove(elf, run)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("contract")
+    elf, run = guest(folder / "guest.elf"), folder / "run"
+    with simulated():
+        shown = prove(elf, run)
     assert shown.exit_code == 0, shown.output
-    made = made_from(elf, run, tmp_path / "wrap")
-    public = read_public(run / files.PUBLIC, BN254)
-    assert public[2:] == (int.from_bytes(OUTPUT, "little"), 0, 7 + (len(OUTPUT) << 32))
+    return made_from(elf, run, folder / "wrap")
 
-    # It verifies from proof.json, public.json, the program and its heights.
+
+def test_a_contract_reads_program_exit_code_and_output(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It verifies from proof.json, public.json, the program and its heights."""
+    monkeypatch.setenv("COLUMNS", "200")
+    assert made.public[2:] == (int.from_bytes(OUTPUT, "little"), 0, 7 + (len(OUTPUT) << 32))
     done = made.verify("--exit-code", "7", "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert (told["exit_code"], told["output"]) == (7, OUTPUT.hex())
-    assert told["contract_program"] == [str(half) for half in public[:2]]
+    assert told["contract_program"] == [str(half) for half in made.public[:2]]
     words = " ".join(made.verify("--exit-code", "7").output.split())
     assert "verified: a job of this program, by a wrap that a contract reads" in words
     assert f"exit code 7 output 8 bytes: {OUTPUT.hex()}" in words
     assert "the report beside the proof is missing" in words
-    assert "insecure wrap" in command("verify", run, "--wrap-vk", run / files.KEY, "--exit-code", "7", *FEW[:2]).output
+    beside = command("verify", made.run, "--wrap-vk", made.run / files.KEY, "--exit-code", "7", *FEW[:2])
+    assert beside.exit_code == 0, beside.output
+    assert "insecure wrap" in beside.output
+    # The run also holds as a job that ends in one proof.
+    assert command("verify", made.run, "--exit-code", "7", *FEW[:2]).exit_code == 0
 
-    # The program's digest is computed by who relies on the contract.
-    key = command("key", *arguments(elf), "--out", tmp_path / "key.msgpack", "--json")
+
+def test_the_same_from_python(made: Made) -> None:
+    given: dict[str, Any] = {"wrap_vk": made.folder / files.KEY, "least_security": 1.0}
+    held = {"program": "riscv", "arguments": {"elf": str(made.elf)}}
+    found = distprove.verify_contract(made.folder, **given, **held, exit_code=7, output=OUTPUT)
+    assert (found.program, found.read.exit_code, found.read.output) == (made.public[:2], 7, OUTPUT)
+    for wrong in ({"exit_code": 0}, {"exit_code": 7, "output": OUTPUT[:4]}, {"exit_code": 7, "least_security": 128.0}):
+        with pytest.raises(InvalidProof, match="the wrap holds"):
+            distprove.verify_contract(made.folder, **{**given, **wrong})
+
+
+def test_who_relies_on_a_contract_computes_the_digest(made: Made, tmp_path: Path) -> None:
+    key = command("key", *arguments(made.elf), "--out", tmp_path / "key.msgpack", "--json")
     assert key.exit_code == 0, key.output
-    named = json.loads(key.stdout)
-    assert named["contract_program"] == told["contract_program"]
-    again = ("key", *arguments(elf, "--heights", named["heights"]), "--out", tmp_path / "again.msgpack", "--json")
-    assert json.loads(command(*again).stdout)["contract_program"] == told["contract_program"]
-    held = command(
-        "verify", made.folder, "--wrap-vk", made.folder / files.KEY, "--vk", tmp_path / "key.msgpack", *FEW[:2]
-    )
-    assert "exit code 7; 0 is expected" in held.output
+    named, digest = json.loads(key.stdout), [str(half) for half in made.public[:2]]
+    assert named["contract_program"] == digest
+    again = ("key", *arguments(made.elf, "--heights", named["heights"]), "--out", tmp_path / "again.msgpack", "--json")
+    assert json.loads(command(*again).stdout)["contract_program"] == digest
+    wrap_vk = ("--wrap-vk", made.folder / files.KEY)
+    held = command("verify", made.folder, *wrap_vk, "--vk", tmp_path / "key.msgpack", *FEW[:2])
+    assert "exit code 7; 0 is expected" in " ".join(held.output.split())
 
-    # Nothing else verifies.
+
+def test_another_claim_is_refused(made: Made, tmp_path: Path) -> None:
     for more in ((), ("--exit-code", "8"), ("--exit-code", "7", "--security", "128")):
         assert made.verify(*more).exit_code == 1
     (tmp_path / "other.bin").write_bytes(OUTPUT[:4])
@@ -147,9 +177,12 @@ def test_a_job_that_a_contract_reads(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write_verification_key(tmp_path / "other.json", trapdoor(BN254, 5, seed=3).key)
     assert made.verify("--exit-code", "7", vk=tmp_path / "other.json").exit_code == 1
     for place in range(5):
-        values = [value + (k == place) for k, value in enumerate(public)]
+        values = [value + (k == place) for k, value in enumerate(made.public)]
         changed = made.changed(tmp_path / f"public {place}", files.PUBLIC, format_public(values).encode())
         assert changed.verify("--exit-code", str(values[4] % 2**32)).exit_code == 1
+
+
+def test_another_program_file_is_refused(made: Made, tmp_path: Path) -> None:
     file = ProgramFile.read(made.folder / PROGRAM)
     taller = tuple(None if h is None else h + (k == 0) for k, h in enumerate(file.log_heights))
     for number, wrong in enumerate((replace(file, log_heights=taller), replace(file, name_length=14))):
@@ -164,16 +197,59 @@ def test_a_job_that_a_contract_reads(tmp_path: Path, monkeypatch: pytest.MonkeyP
     refused = made.changed(tmp_path / "places", PROGRAM, plain.to_bytes()).verify("--exit-code", "7")
     assert "an exit code and an output alone" in " ".join(refused.output.split())
     assert made.changed(tmp_path / "no file", PROGRAM, b"{}").verify("--exit-code", "7").exit_code == 2
-    for more in (
-        ("--with", "heights=cpu=9"),
-        ("--public-input", elf),
-        ("--job", "00" * 32),
-        ("--with", f"public={elf}"),
-    ):
+    low = made.changed(tmp_path / "low", PROGRAM, replace(file, log_heights=(1,)).to_bytes())
+    assert "not the heights of a segment" in " ".join(low.verify("--exit-code", "7").output.split())
+    public = ("--with", f"public={made.elf}")
+    for more in (("--with", "heights=cpu=9"), ("--public-input", made.elf), ("--job", "00" * 32), public):
         assert made.verify("--exit-code", "7", *more).exit_code == 2
 
-    # The run also holds as a job that ends in one proof.
-    assert command("verify", run, "--exit-code", "7", *FEW[:2]).exit_code == 0
+
+def test_the_driver_takes_nothing_else(made: Made) -> None:
+    """Proofs of another exit code, output or kind, or with a salt, count as bad ones."""
+    job = ContractSystem.from_options(replace(OPTIONS, arguments={"elf": str(made.elf), "segment": 64}))
+    plan, stored = {part.name: part for part in job.plan()}, StoredRun.read(made.run)
+    proofs = {name: proof for name, part in plan.items() if (proof := stored.load(part)) is not None}
+    assert proofs.keys() == plan.keys()
+
+    def taken(name: str, proof: PartitionProof, output: bytes = OUTPUT) -> bool:
+        part = replace(plan[name], source={**plan[name].source, "output": output})
+        return job.made_of(part, proof, [proofs[each] for each in part.needs])
+
+    second, last, leaf = proofs[WRAP], proofs[GROTH16], proofs["leaf-00000"]
+    assert job.verify(second)
+    assert taken(WRAP, second)
+    assert taken(GROTH16, last)
+    assert not taken(WRAP, second, OUTPUT[:4])
+    assert not taken(WRAP, leaf)
+    assert not taken(GROTH16, second)
+    for place in range(len(second.public)):
+        changed = replace(second, public=tuple(v + (k == place) for k, v in enumerate(second.public)))
+        assert not taken(WRAP, changed)
+        assert not job.verify(changed)
+    for place in range(len(last.public)):
+        assert not taken(GROTH16, replace(last, public=tuple(v + (k == place) for k, v in enumerate(last.public))))
+    assert not job.verify(replace(last, data={**last.data, "salt": bytes(32)}))
+    assert not job.verify(replace(second, public=second.public[:-1]))
+    assert not job.verify(replace(second, data={**second.data, "kind": leaf.data["kind"]}))
+    partitions, whole = job.bind_whole([proofs[name] for name in plan])
+    assert (len(partitions), whole.keys()) == (4, {"proof", "sum"})
+
+
+def test_the_circuit_for_a_ceremony(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of the second root's key. Here a small one stands for it."""
+    asked: list[Any] = []
+
+    def circuit(key: Any) -> CircuitBuilder:
+        asked.append(key)
+        b = CircuitBuilder(BN254)
+        x = b.private_input("x")
+        b.output("statement", b.multiply(x, x))
+        return b
+
+    monkeypatch.setattr("distprove.stark.wrap.kept.wrap_circuit", circuit)
+    done = command("setup", "wrap", made.run, "--out", tmp_path / "wrap.r1cs", "--security", "1")
+    assert done.exit_code == 0, done.output
+    assert [key.statement.public for key in asked] == [READ]
 
 
 def test_declared_heights_give_other_runs_the_same_program(tmp_path: Path) -> None:
@@ -211,6 +287,7 @@ def test_jobs_that_no_contract_reads(tmp_path: Path) -> None:
 
 
 @LONG
+@pytest.mark.timeout(3000)
 def test_a_whole_job_with_a_real_proof(tmp_path: Path) -> None:
     """All of it, for a second root of 1 bit, and the contract's circuit: minutes and 4 GB."""
     elf, run = guest(tmp_path / "guest.elf"), tmp_path / "run"

@@ -52,6 +52,16 @@ class VerifiedRead:
     layers: tuple[Layer, ...]
     """Of a tree with a segment in each place. A job has no more, and no fewer bits."""
 
+    def require(self, exit_code: int, output: bytes | None = None) -> None:
+        """Raise InvalidProof unless the job ended with this exit code and, if one is given, with this output."""
+        if self.read.exit_code != exit_code:
+            raise InvalidProof(
+                f"the wrap holds, and states exit code {self.read.exit_code}; {exit_code} is expected (--exit-code, "
+                "exit_code=)"
+            )
+        if output not in (None, self.read.output):
+            raise InvalidProof("the wrap holds, and states another output than is given (--output, output=)")
+
     @property
     def bits(self) -> float:
         """Proven bits of the proofs inside the wrap."""
