@@ -12,29 +12,60 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from distprove.host.machine import usable_threads
+from distprove.stark.multilinear.key import compile_key, with_root
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proving_key import make_verifying_key
+from distprove.stark.recursion.contract import PLACES
+from distprove.stark.recursion.contract_circuit import ContractForm
+from distprove.stark.recursion.contract_program import ContractProgram
 from distprove.stark.recursion.frame import Frame
-from distprove.stark.recursion.node import MOST_CHILDREN
-from distprove.stark.recursion.program import NodeProgram
-from distprove.stark.recursion.shipped import FILE, KEYS, content_of, shipped_trees
+from distprove.stark.recursion.node import MOST_CHILDREN, Child, Identity
+from distprove.stark.recursion.program import CircuitProgram, NodeProgram
+from distprove.stark.recursion.shipped import CONTRACT, FILE, KEYS, content_of, shipped_trees
 from distprove.stark.recursion.tree import node_child, root_frame
-from distprove.stark.recursion.tree_keys import parameters_of, second_root_parameters
+from distprove.stark.recursion.tree_keys import (
+    WRAP_BITS,
+    WRAPS,
+    parameters_of,
+    program_parameters,
+    second_root_parameters,
+)
+from distprove.stark.riscv.guest import Guest
+from distprove.stark.riscv.program import RiscV
+from distprove.stark.riscv.segment import LEAST_LOG_ROWS
 from kernels.cpu.backend import CpuBackend
+from kernels.interface.tree_hash import TreeHash
+
+GUESTS = "riscv"
+"""What the names of trees over segments of a guest begin with."""
 
 
-def programs_of(tree: Mapping[str, Any]) -> dict[str, tuple[NodeProgram, Parameters]]:
-    """The programs of a tree's keys with their parameters, by the names of `KEYS`. `tree` is of `shipped_trees`."""
+def programs_of(tree: Mapping[str, Any]) -> dict[str, tuple[CircuitProgram, Parameters]]:
+    """The programs of a tree's keys with their parameters, by the names of `KEYS`, and of a tree over segments of a
+    RISC-V guest whose key of nodes has a root that of `CONTRACT`. `tree` is of `shipped_trees`."""
     frame = Frame(tree["frame"])
     params = parameters_of(frame, tree["bits"], tree["grinding"])
     below = node_child(frame, params.nodes)
     node = NodeProgram([below] * MOST_CHILDREN, frame)
     root = NodeProgram([below], root_frame(frame, params.nodes))
     wrap = second_root_parameters(frame, params.nodes, tree["bits"], tree["grinding"])
-    return dict(zip(KEYS, [(node, params.nodes), (root, params.root), (root, wrap)], strict=True))
+    made: list[tuple[CircuitProgram, Parameters]] = [(node, params.nodes), (root, params.root), (root, wrap)]
+    found = dict(zip(KEYS, made, strict=True))
+    if not tree["name"].startswith(GUESTS) or "node" not in tree:
+        return found
+    key = with_root(compile_key(node, params.nodes), bytes.fromhex(tree["node"]["root"]))
+    read = ContractProgram(machine_form(below, Identity.of(key)))
+    return {**found, CONTRACT: (read, program_parameters(read, WRAPS, min(tree["bits"], WRAP_BITS), tree["grinding"]))}
 
 
-def made_root(program: NodeProgram, params: Parameters, threads: int) -> bytes:
+def machine_form(below: Child, node_key: Identity) -> ContractForm:
+    """The form of the circuit that a contract reads, over a node of a tree over segments of any guest."""
+    program = RiscV(guest=str(Guest(bytes(32), 0, LEAST_LOG_ROWS, LEAST_LOG_ROWS)))
+    params = Parameters(1, 0, (1,), 0, 0, tree_hash=TreeHash.POSEIDON2, places=PLACES)
+    return ContractForm.of(compile_key(program, params), program.name_bytes, below, node_key)
+
+
+def made_root(program: CircuitProgram, params: Parameters, threads: int) -> bytes:
     """The root of a program's preprocessed columns, made anew."""
     with CpuBackend(threads=threads) as backend:
         return make_verifying_key(program, params, backend).preprocessed_root
@@ -42,7 +73,7 @@ def made_root(program: NodeProgram, params: Parameters, threads: int) -> bytes:
 
 def renewed(tree: Mapping[str, Any], *, check: bool, threads: int) -> dict[str, Any]:
     """A tree with the digests and roots of its keys as they are now. A known root is taken unless `check` is set."""
-    made = {name: tree[name] for name in tree if name not in KEYS}
+    made = {name: tree[name] for name in tree if name not in (*KEYS, CONTRACT)}
     for name, (program, params) in programs_of(tree).items():
         content, known = content_of(program, params).hex(), tree.get(name, {})
         if check or known.get("content") != content:

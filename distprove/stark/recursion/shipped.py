@@ -23,6 +23,11 @@ KEYS = ("node", "root", "wrap")
 """The keys of a tree that ship: they depend on its frame and bits alone. The last one is that of a second root."""
 
 
+CONTRACT = "contract"
+"""The key of a second root that a contract reads, of trees over segments of a RISC-V guest: it depends on the
+machine's statement, too, and on no guest."""
+
+
 def shipped_root(program: CircuitProgram, params: Parameters) -> bytes | None:
     """The root of a program's preprocessed columns under these parameters, if it ships."""
     return _roots().get(content_of(program, params))
@@ -39,13 +44,14 @@ def content_of(program: CircuitProgram, params: Parameters) -> bytes:
 
 
 def shipped_trees() -> list[dict[str, Any]]:
-    """The content of the file: for each tree its name, bits, grinding and frame, and for its keys of `KEYS` the digest
-    of the content and the root, as hexadecimal digits. A tree that was added has neither yet."""
+    """The content of the file: for each tree its name, bits, grinding and frame, and for its keys of `KEYS`, and
+    perhaps `CONTRACT`, the digest of the content and the root, as hexadecimal digits. A tree that was added has neither
+    yet."""
     trees: list[dict[str, Any]] = json.loads(FILE.read_bytes())
     return trees
 
 
 @cache
 def _roots() -> Mapping[bytes, bytes]:
-    found = [tree[name] for tree in shipped_trees() for name in KEYS if name in tree]
+    found = [tree[name] for tree in shipped_trees() for name in (*KEYS, CONTRACT) if name in tree]
     return {bytes.fromhex(each["content"]): bytes.fromhex(each["root"]) for each in found}

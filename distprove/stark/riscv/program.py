@@ -78,7 +78,7 @@ class RiscV(Program):
     name = "riscv"
     compared = ("public",)
     buses = BUSES
-    name_bytes = len(_segment_name(0))
+    name_bytes: int = len(_segment_name(0))
     of_key = (*Program.of_key, "_guest_file")
 
     def __init__(

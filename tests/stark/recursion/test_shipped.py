@@ -16,7 +16,7 @@ from distprove.stark.recursion.kept import found_root, kept_root
 from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Form, Kind, leaf_forms
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.ship import made_root, main, programs_of, renewed
-from distprove.stark.recursion.shipped import KEYS, content_of, shipped_root, shipped_trees
+from distprove.stark.recursion.shipped import CONTRACT, KEYS, content_of, shipped_root, shipped_trees
 from distprove.stark.recursion.tree_keys import WRAP_BITS, node_key
 from tests.stark.recursion.test_parity import made
 
@@ -40,7 +40,7 @@ def test_what_ships_is_of_the_circuits_as_they_are(tree: Mapping[str, Any]) -> N
             continue
         assert content_of(program, params).hex() == tree[name]["content"], ANEW
         assert shipped_root(program, params) == bytes.fromhex(tree[name]["root"])
-        assert params.security_bits == (min(tree["bits"], WRAP_BITS) if name == "wrap" else tree["bits"])
+        assert params.security_bits == (min(tree["bits"], WRAP_BITS) if name in ("wrap", CONTRACT) else tree["bits"])
 
 
 def test_roots_of_few_bits_are_made_again() -> None:
