@@ -13,6 +13,7 @@ from distprove.options import Options
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
+    from distprove.system import ProofSystem
 
 
 MAP = "files.json"
@@ -55,6 +56,10 @@ class Entry:
     contract_of_key: Callable[[Path, Path], tuple[str, str | None]] | None = None
     """Writes the contract of a key's file into a folder. Returns its name there, and why anybody can forge proofs under
     the key, if the key shows that. One system has it. Raises InputError, FormatError, InvalidKey, UsageError."""
+    of_key: Callable[[Mapping[str, Path], str | None], ProofSystem] | None = None
+    """Makes the system of a proving key without a job, from its files by the settings that name them and the circuit in
+    Python that it is of: workers share it with the systems of jobs of that key. None for a system whose keys are not in
+    files. Raises UsageError, and InputError for bad files."""
     own_verifier: Callable[[dict[str, Any], OwnProgram], Verifier] | None = None
     """Makes the verifier from a program of the caller's own, under the parameters that the proof names; None for a
     system without programs. Raises UsageError, InvalidProof and CodeFault."""

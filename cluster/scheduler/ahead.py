@@ -9,16 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
 
 from cluster.record.report import Report
 from cluster.record.timeline import Session
-from cluster.scheduler.events import Ended
+from cluster.scheduler.events import Effect, Ended
 from cluster.scheduler.jobs import Job
 from distprove.system import PartitionProof, ProofSystem
-
-if TYPE_CHECKING:
-    from cluster.scheduler.loop import ForJob
 
 RANK = 1 << 16
 """Of loading ahead: after jobs of every priority."""
@@ -41,7 +37,7 @@ class LoadingAhead:
         self.job = Job(_PREFIX + key, key, system, [], report, Session(executor=kind), 0, RANK, ahead=True)
         self._ended = ended
 
-    def take(self, effects: Sequence[ForJob]) -> None:
+    def take(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Ended):
                 self._ended(self.job.id)

@@ -15,6 +15,7 @@ It is built on `http.client`: to import aiohttp, for a client that blocks, takes
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import http.client
 import os
@@ -23,7 +24,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -31,6 +32,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from actors import patience
+from cluster.scheduler.views import KeyView
 from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
 from cluster.service.total_timeout import TimedResponse
@@ -41,6 +43,10 @@ from cluster.service.views import (
     JobRequest,
     JobState,
     JobView,
+    KeyAway,
+    KeyList,
+    KeyReady,
+    KeyRequest,
     LogLines,
     Overview,
     Priority,
@@ -265,6 +271,34 @@ class Client:
     def overview(self) -> Overview:
         """The service at a glance."""
         return self._ask(Overview, "GET", "/v1/overview")
+
+    def keys(self) -> builtins.list[KeyView]:
+        """Keys that workers have or load."""
+        return self._ask(KeyList, "GET", "/v1/keys").keys
+
+    def load_key(
+        self, key: KeyRequest, timeout: float | None = None, wanted: Callable[[], bool] = lambda: True
+    ) -> KeyReady:
+        """Have a key loaded before a job needs it, and wait until it is, for `timeout` seconds at most and as long as
+        it is `wanted`. Then the answer is not `loaded`, and the service goes on with it. Raises why it cannot be
+        loaded."""
+        began, first = time.monotonic(), True
+        already = False
+        while True:
+            left = patience.CLIENT_PROGRESS
+            if timeout is not None:
+                left = min(left, max(0.0, began + timeout - time.monotonic()))
+            told = self._ask(
+                KeyReady, "POST", "/v1/keys/load", body=asdict(key), query={"wait": left} if left else {}, wait=left
+            )
+            already, first = told.already if first else already, False
+            over = timeout is not None and time.monotonic() - began >= timeout
+            if told.loaded or over or not wanted():
+                return replace(told, already=already)
+
+    def evict_key(self, key: KeyRequest) -> KeyAway:
+        """Give back the memory of a key. Raises InUse for one that a job uses or that is being loaded."""
+        return self._ask(KeyAway, "POST", "/v1/keys/evict", body=asdict(key))
 
     def metrics(self) -> str:
         """The service's metrics, as Prometheus reads them."""

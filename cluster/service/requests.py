@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from glob import has_magic
@@ -89,7 +89,7 @@ def job_of(
     if len(title) > MAX_TITLE:
         raise UsageError(f"a title has at most {MAX_TITLE} characters, not {len(title)}")
     looked = Looked() if looked is None else looked
-    base = looked.bases.get(request.base) or _real_base(request.base)
+    base = looked.bases.get(request.base) or real_base(request.base)
     looked.bases[request.base] = base
 
     def judged(text: str) -> str:
@@ -130,14 +130,18 @@ def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: Looked
     """Raise UsageError unless all files that a job names are allowed, wherever links lead. A job is asked when it is
     submitted, and when it begins: it may have waited while links were laid, or been taken by a service with other
     limits. Those that were `looked` at just before are not looked at again; the others are added."""
-    for path in job.files:
-        if path in looked.allowed:
-            continue
+    new = [path for path in job.files if path not in looked.allowed]
+    require_allowed(new, limits, folder)
+    looked.allowed.update(new)
+
+
+def require_allowed(paths: Iterable[Path], limits: Limits, folder: Path) -> None:
+    """Raise UsageError unless these files are allowed, wherever links lead."""
+    for path in paths:
         try:
             _require_allowed(_real(path), limits, folder)
         except UsageError:  # which may name what a pattern found by a link
             raise UsageError(ELSEWHERE) from None
-        looked.allowed.add(path)
 
 
 def files_stay_allowed(limits: Limits, folder: Path) -> AbstractContextManager[None]:
@@ -207,7 +211,7 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from _texts(inner)
 
 
-def _real_base(base: str) -> Path:
+def real_base(base: str) -> Path:
     """Where the base of a job leads. Raises UsageError."""
     path = Path(base or "/")
     if not path.is_absolute():

@@ -39,6 +39,7 @@ from cluster.scheduler import jobs as scheduled
 from cluster.scheduler.fair import FairQueue
 from cluster.scheduler.jobs import Progress
 from cluster.scheduler.loop import Client, Scheduler
+from cluster.service.keys import KeysAhead
 from cluster.service.metrics import ServiceMetrics
 from cluster.service.requests import (
     Limits,
@@ -177,6 +178,7 @@ class Service:
         self._make_scheduler = scheduler
         self._writer = Writer(self._runs) if writer is None else writer(self.folder)
         self._systems = Systems()
+        self.keys = KeysAhead(lambda: self._scheduler, self.limits, self.folder)
         self._lock = threading.RLock()
         self._reading = threading.Lock()
         """Held by one that reads what was submitted: many at once would take the interpreter's lock in turn, and those

@@ -164,6 +164,59 @@ class FileList:
 
 
 @dataclass(frozen=True)
+class KeyRequest:
+    """A key, by what a job of it names: its files and its circuit."""
+
+    system: str
+    files: dict[str, str] = field(metadata={"schema": {"maxProperties": 4}})
+    """Paths on the service's machine by the settings of a job that name them: `zkey` or `params`, `r1cs`, `wasm`."""
+    circuit: str | None = None
+    """The circuit that it is of, if that is in Python: one that ships with distprove."""
+    base: str = ""
+    """Folder on the service's machine to which paths are relative."""
+
+    def __post_init__(self) -> None:
+        texts = [self.system, self.base, self.circuit or "", *self.files, *self.files.values()]
+        if len(self.files) > 4 or max(map(len, texts)) > 4096:
+            raise UsageError("a key has at most 4 files, and texts of at most 4096 characters")
+        if any("\0" in text for text in texts):
+            raise UsageError("a name with a zero byte is that of no file")
+
+
+@dataclass(frozen=True)
+class KeyReady:
+    """What is known of a key that is loaded ahead."""
+
+    id: str
+    """What it is known by, as in `KeyView`."""
+    loaded: bool
+    """Whether workers have it, and it is checked; otherwise it is being loaded."""
+    already: bool
+    """Whether that was so before it was asked for."""
+    seconds: float
+    """For how long it has been loaded, or since when it is; 0 for one that was loaded already."""
+    bytes: int = 0
+    """As in `KeyView`, once it is loaded."""
+
+
+@dataclass(frozen=True)
+class KeyAway:
+    """A key that was put away."""
+
+    id: str
+    was_loaded: bool
+    bytes: int
+    """Bytes that it took, as in `KeyView`. They are free a moment later."""
+
+
+@dataclass(frozen=True)
+class KeyList:
+    """Keys that workers have or load."""
+
+    keys: list[KeyView]
+
+
+@dataclass(frozen=True)
 class LogLines:
     """Lines of a job's log."""
 

@@ -1,7 +1,7 @@
 """Circuits that ship, built once on a machine: their witness programs and constraint systems in the user's cache.
 
 Building a circuit of Filecoin's takes seconds of Python, and each process of a prover needs it. Both follow from the
-circuit's name and from this package's code alone, and both are in a file's name. So changed code finds no file of the
+circuit's entry and from this package's code alone, and both are in a file's name. So changed code finds no file of the
 code before it. Nothing depends on the cache (`kernels.host.cache`): a file that is absent, damaged, of another user, or
 no circuit, is made anew.
 
@@ -41,22 +41,22 @@ Made = TypeVar("Made")
 Make = Callable[[], CircuitBuilder]
 
 
-def kept_witness_program(name: str, make: Make, folder: Path | None = None) -> WitnessProgram:
-    """The witness program of the circuit that `make` builds, from the user's cache if it is there. `folder` is the
-    cache's by default. `name` is one of `registry.CIRCUITS`. Otherwise one process builds it and others wait."""
+def kept_witness_program(facts: str, make: Make, folder: Path | None = None) -> WitnessProgram:
+    """The witness program of the circuit that `make` builds, from the user's cache if it is there. Otherwise one
+    process builds it and others wait. `facts` say which circuit it is. `folder` is the cache's by default."""
     return _kept(
-        name, folder, _WITNESS, circuit_file.decode_witness_program, make, lambda built: built.witness_program()
+        facts, folder, _WITNESS, circuit_file.decode_witness_program, make, lambda built: built.witness_program()
     )
 
 
-def kept_system(name: str, make: Make, folder: Path | None = None) -> TemplatedSystem:
+def kept_system(facts: str, make: Make, folder: Path | None = None) -> TemplatedSystem:
     """The constraint system of a circuit, otherwise as `kept_witness_program`. Raises UsageError for a circuit without
     constraints."""
-    return _kept(name, folder, _SYSTEM, circuit_file.decode_system, make, lambda built: built.system())
+    return _kept(facts, folder, _SYSTEM, circuit_file.decode_system, make, lambda built: built.system())
 
 
 def _kept(
-    name: str,
+    facts: str,
     folder: Path | None,
     suffix: str,
     decode: Callable[[Content], Made],
@@ -64,10 +64,10 @@ def _kept(
     part: Callable[[CircuitBuilder], Made],
 ) -> Made:
     folder = folder or files.user_cache_dir("built-circuits")
-    key = name_of(name)
+    key = name_of(facts)
     found = _read(folder, key, suffix, decode)
     if found is None:
-        with files.making(folder, name.replace("/", "-")):
+        with files.making(folder, "circuits"):
             found = _read(folder, key, suffix, decode)
             if found is None:
                 built = make()
@@ -104,9 +104,9 @@ def _fill(content: Content, file: IO[bytes]) -> None:
     write_arrays(file, *content)
 
 
-def name_of(circuit: str) -> str:
+def name_of(facts: str) -> str:
     """A digest of what a built circuit depends on, as hexadecimal digits."""
-    return hashlib.sha256(digest_of(code()) + canonical.encode(circuit)).hexdigest()
+    return hashlib.sha256(digest_of(code()) + canonical.encode(facts)).hexdigest()
 
 
 @cache

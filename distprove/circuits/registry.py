@@ -136,8 +136,7 @@ def witness_program(name: str) -> WitnessProgram:
         return _made(name).witness_program()
     from distprove.circuits.kept import kept_witness_program
 
-    find_circuit(name)
-    return kept_witness_program(name, partial(_made, name))
+    return kept_witness_program(repr(find_circuit(name)), partial(_made, name))
 
 
 @lru_cache(maxsize=2)
@@ -147,8 +146,7 @@ def constraint_system(name: str) -> TemplatedSystem:
         return _made(name).system()
     from distprove.circuits.kept import kept_system
 
-    find_circuit(name)
-    return kept_system(name, partial(_made, name))
+    return kept_system(repr(find_circuit(name)), partial(_made, name))
 
 
 def random_inputs(name: str, seed: int) -> Callable[[int], dict[str, list[int]]]:

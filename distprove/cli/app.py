@@ -72,6 +72,7 @@ SERVICE: Mapping[str, Entry] = {
     "cancel": Entry(
         "jobs:cancel", "Cancel jobs. What they have proven stays in their runs; one that is over stays as it is."
     ),
+    "keys": Entry("keys:app", "List the keys of the service, load one before a job needs it, or put one away."),
     "cuzk": Entry(
         "cuzk:cuzk", "Answer curio nodes by gRPC as cuzk's daemon does, and have the service prove what they ask for."
     ),

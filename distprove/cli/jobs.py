@@ -361,10 +361,11 @@ def _show_service(url: str, overview: Overview) -> None:
             )
         console.print(workers)
     if overview.keys:
-        console.print(_keys_table(overview.keys))
+        console.print(keys_table(overview.keys))
 
 
-def _keys_table(keys: Sequence[KeyView]) -> Table:
+def keys_table(keys: Sequence[KeyView]) -> Table:
+    """Keys of a service, a row each."""
     table = plain_table("key", "system", numbers=("workers", "loading", "jobs", "size", "last used"))
     for key in keys:
         table.add_row(

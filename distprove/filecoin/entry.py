@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from distprove.filecoin.options import FilecoinOptions
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
+    from distprove.system import ProofSystem
 
 
 def verifier(carried: dict[str, Any], vk: Path | None) -> Verifier:
@@ -38,6 +40,12 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     return export(groth16, folder, {SNARK: snark(proof.partitions)})
 
 
+def of_key(files: Mapping[str, Path], circuit: str | None) -> ProofSystem:
+    from distprove.filecoin.system import FilecoinKey
+
+    return FilecoinKey.of_key(files, circuit)
+
+
 ENTRY = Entry(
     title="Filecoin",
     help="Prove a statement of Filecoin's from vanilla proofs, such as the output of C1, and write the bytes that its "
@@ -47,4 +55,5 @@ ENTRY = Entry(
     verifier=verifier,
     remakes_key=False,
     export=export,
+    of_key=of_key,
 )

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from distprove.errors import UsageError
 from distprove.filecoin.kinds import Given, read_given
 from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.verifier import SNARK, Stated, snark
@@ -18,10 +19,23 @@ from kernels.maths.curves import BLS12_381
 from kernels.maths.encoding import pack, unpack
 
 
-class FilecoinSystem(Stated, Groth16System):
-    """Implements `distprove.system.ProofSystem`, and `Publishes` of `distprove.proof`."""
+class FilecoinKey(Groth16System):
+    """A key of one of Filecoin's circuits, without a statement: what workers need of a system."""
 
     name = "filecoin"
+
+    @classmethod
+    def of_key(cls, files: Mapping[str, Path], circuit: str | None) -> Groth16System:
+        if circuit is None or files.keys() - {"zkey", "params"}:
+            raise UsageError("a key of Filecoin's is `zkey` or `params`, and its `circuit`")
+        return super().of_key(files, circuit)
+
+    def synthesiser(self, shared: SharedFiles, threads: int) -> FilecoinSynthesiser:
+        return FilecoinSynthesiser(shared, self.circuit, threads)
+
+
+class FilecoinSystem(Stated, FilecoinKey):
+    """Implements `distprove.system.ProofSystem`, and `Publishes` of `distprove.proof`."""
 
     def __init__(self, key: Mapping[str, Path], given: Given) -> None:
         """Open the key. Raises as `Groth16System` does."""
@@ -57,9 +71,6 @@ class FilecoinSystem(Stated, Groth16System):
             signals = given.inputs(number)
             made.append({"signals": {name: pack(values, limbs) for name, values in signals.items()}})
         return made
-
-    def synthesiser(self, shared: SharedFiles, threads: int) -> FilecoinSynthesiser:
-        return FilecoinSynthesiser(shared, self.circuit, threads)
 
     def verification_key(self) -> dict[str, Any]:
         """The Groth16 key, and the statement from which a verifier derives the public inputs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from distprove.groth16.options import Groth16Options
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
+    from distprove.system import ProofSystem
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
@@ -46,6 +47,12 @@ def contract_of_key(key: Path, folder: Path) -> tuple[str, str | None]:
     return write_contract_of(key, folder)
 
 
+def of_key(files: Mapping[str, Path], circuit: str | None) -> ProofSystem:
+    from distprove.groth16.system import Groth16System
+
+    return Groth16System.of_key(files, circuit)
+
+
 ENTRY = Entry(
     title="Groth16",
     help="Prove a circuit for many inputs or witnesses: a partition for each, named after its file.",
@@ -56,4 +63,5 @@ ENTRY = Entry(
     export=export,
     contracts=contracts,
     contract_of_key=contract_of_key,
+    of_key=of_key,
 )

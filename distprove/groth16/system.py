@@ -116,6 +116,23 @@ class Groth16System(Groth16Verifier):
         system.require_key(options.vk)
         return system
 
+    @classmethod
+    def of_key(cls, files: Mapping[str, Path], circuit: str | None) -> Groth16System:
+        """The system of a key without a job, whose plan is empty: `files` are `zkey` or `params`, `r1cs` and `wasm`.
+        Raises UsageError, and as the constructor."""
+        key = {name: path for name, path in files.items() if name != "wasm"}
+        if unknown := key.keys() - {"zkey", "params", "r1cs"}:
+            raise UsageError(f"a key has no file `{min(unknown)[:100]}`: name `zkey` or `params`, `r1cs`, `wasm`")
+        if ("zkey" in key) == ("params" in key):
+            raise UsageError("give either `zkey` or `params`")
+        if "params" in key and "r1cs" not in key and circuit is None:
+            raise UsageError("`params` and `r1cs` (the circuit that they are for), or `circuit`, go together")
+        names: tuple[str, ...] = ("zkey", "params", "r1cs")
+        ordered = {name: key[name] for name in names if name in key}
+        made = Groth16System.__new__(cls)
+        Groth16System.__init__(made, ordered, [InputFile("none", Path())], files.get("wasm"), circuit)
+        return made.with_inputs(())
+
     def require_key(self, vk: Path | None) -> None:
         """Raise InvalidKey when the key in this file, if any, is not the one inside the proving key."""
         if vk is not None and read_verification_key(vk).digest() != self.key_digest():

@@ -31,6 +31,7 @@ from tests.support import ROOT
 from tests.support.row_digest import row_digest
 
 NAME = "filecoin/window-post-2KiB"
+ENTRY = repr(find_circuit(NAME))
 ROWS = "3feca0c3c78f87c166be5ea9f4c9632b1fb6ab37d266926cf23bb978272319a7"
 """Of storage-proofs: `tests/circuits/filecoin/test_row_digests.py`."""
 
@@ -99,7 +100,7 @@ def test_a_circuit_whose_steps_are_no_programs_is_not_kept(tmp_path: Path, monke
     b.inverse(b.private_input("x"))
     assert circuit_file.encode_witness_program(b.witness_program()) is None
     monkeypatch.setattr(kept, "as_loaded", lambda files: True)
-    kept.kept_witness_program("inverse", lambda: b, tmp_path)
+    kept.kept_witness_program(ENTRY, lambda: b, tmp_path)
     assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock"] == [".system"]
 
 
@@ -125,14 +126,14 @@ def make(built: CircuitBuilder, monkeypatch: pytest.MonkeyPatch) -> Counting:
 
 
 def test_it_is_built_once(make: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: Backend) -> None:
-    first = kept.kept_witness_program(NAME, make, tmp_path)
-    assert same_witness(kept.kept_witness_program(NAME, make, tmp_path), first, backend)
-    assert row_digest(kept.kept_system(NAME, make, tmp_path)).sha256 == ROWS
+    first = kept.kept_witness_program(ENTRY, make, tmp_path)
+    assert same_witness(kept.kept_witness_program(ENTRY, make, tmp_path), first, backend)
+    assert row_digest(kept.kept_system(ENTRY, make, tmp_path)).sha256 == ROWS
     assert make.count == 1
-    kept.kept_system(NAME + "-other", make, tmp_path)
+    kept.kept_system(ENTRY + " and more", make, tmp_path)
     assert make.count == 2
     monkeypatch.setattr(kept, "digest_of", lambda files: b"changed code")
-    kept.kept_system(NAME, make, tmp_path)
+    kept.kept_system(ENTRY, make, tmp_path)
     assert make.count == 3
     monkeypatch.setattr(kept, "as_loaded", lambda files: False)
     for _ in range(2):
@@ -141,13 +142,13 @@ def test_it_is_built_once(make: Counting, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_damaged_file_is_made_anew(make: Counting, tmp_path: Path) -> None:
-    kept.kept_system(NAME, make, tmp_path)
+    kept.kept_system(ENTRY, make, tmp_path)
     (path,) = tmp_path.glob("*.system")
     content = path.read_bytes()
     for spoiled in (content[:-1] + bytes([content[-1] ^ 1]), content[: len(content) // 2], b""):
         path.write_bytes(spoiled)  # no longer of the digest in its name
         make.count = 0
-        assert row_digest(kept.kept_system(NAME, make, tmp_path)).sha256 == ROWS
+        assert row_digest(kept.kept_system(ENTRY, make, tmp_path)).sha256 == ROWS
         assert make.count == 1
         assert path.read_bytes() == content
 
@@ -157,20 +158,20 @@ def test_a_file_of_its_digest_that_is_no_circuit(
 ) -> None:
     with monkeypatch.context() as spoiling:
         spoiling.setattr(circuit_file, "encode_system", lambda system: ({}, {}))
-        kept.kept_system(NAME, make, tmp_path)
-    assert row_digest(kept.kept_system(NAME, make, tmp_path)).sha256 == ROWS
+        kept.kept_system(ENTRY, make, tmp_path)
+    assert row_digest(kept.kept_system(ENTRY, make, tmp_path)).sha256 == ROWS
     assert make.count == 2
 
 
 def test_a_file_or_a_folder_of_others_is_not_read(make: Counting, tmp_path: Path) -> None:
-    kept.kept_system(NAME, make, tmp_path)
+    kept.kept_system(ENTRY, make, tmp_path)
     (path,) = tmp_path.glob("*.system")
     path.chmod(0o666)
-    kept.kept_system(NAME, make, tmp_path)
+    kept.kept_system(ENTRY, make, tmp_path)
     assert make.count == 2
     tmp_path.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="is not used"):
-        kept.kept_system(NAME, make, tmp_path)
+        kept.kept_system(ENTRY, make, tmp_path)
     assert make.count == 3
 
 
@@ -179,14 +180,14 @@ def test_changed_native_code_finds_no_file_of_the_code_before_it(
 ) -> None:
     monkeypatch.setattr(kernels, "BEGAN", time.time_ns() + 2 * 10**9)  # as if the files had been there for a while
     monkeypatch.setattr(kept, "code", kept.code.__wrapped__)  # not cached
-    names = [kept.name_of(NAME)]
+    names = [kept.name_of(ENTRY)]
     for content in (b"one build", b"another"):
         library = tmp_path / content.decode() / "native.so"
         library.parent.mkdir()
         library.write_bytes(content)
         monkeypatch.setattr(kept, "native", SimpleNamespace(__file__=str(library)))
-        names.append(kept.name_of(NAME))
-        assert kept.name_of(NAME) == names[-1] != names[-2]
+        names.append(kept.name_of(ENTRY))
+        assert kept.name_of(ENTRY) == names[-1] != names[-2]
 
 
 PROCESS = """

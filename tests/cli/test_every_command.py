@@ -169,9 +169,10 @@ SERVICE = {
     "down": (),
 }
 """The same of the service, in an order in which they can be asked."""
-ELSEWHERE = {"setup wrap", "prove filecoin", "cuzk"}
+ELSEWHERE = {"setup wrap", "prove filecoin", "cuzk", "keys list", "keys load", "keys evict"}
 """Commands that have no run here: circuits of three million constraints (test_wrap_command) and of twenty thousand
-(tests/filecoin/test_system.py), and a server that runs until it is interrupted (tests/cluster/service/test_cuzk.py)."""
+(tests/filecoin/test_system.py), a server that runs until it is interrupted (tests/cluster/service/test_cuzk.py), and
+the keys of a service (tests/cluster/service/test_keys.py)."""
 NEEDS_NVRTC = ("kernels", "air compile")
 
 

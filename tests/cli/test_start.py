@@ -60,6 +60,7 @@ BESIDE = {
     "security": {"option_groups", "programs"},
     "setup": {"backends", "option_groups", "programs", "zkey"},
     "sweep": {"option_groups", "programs", "prove", "variadic"},
+    "keys": {"jobs", "option_groups"},
     "ptau": {"backends", "option_groups", "zkey"},
     "r1cs": {"option_groups"},
     "wtns": {"backends", "option_groups"},

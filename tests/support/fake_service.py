@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from cluster.scheduler.views import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
 from cluster.service.http.server import Options, Server
 from cluster.service.metrics import ServiceMetrics
-from cluster.service.views import JobRequest, JobState, JobView, Overview, RunFile
-from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull, forget_frames
+from cluster.service.views import JobRequest, JobState, JobView, KeyAway, KeyReady, KeyRequest, Overview, RunFile
+from distprove.errors import DistproveError, IdTaken, InputError, InUse, NoSuchJob, QueueFull, forget_frames
 
 
 class FakeService:
@@ -125,6 +126,10 @@ class FakeService:
             raise InputError(f"{id} has no output")
         return path
 
+    @property
+    def keys(self) -> FakeKeys:
+        return FakeKeys()
+
     def overview(self) -> Overview:
         self.held.wait(30)
         counts = {state.value: sum(v.state is state for v in self.views.values()) for state in JobState}
@@ -137,6 +142,23 @@ class FakeService:
         return Overview(
             "0", 1.0, self.accepting, counts["queued"], running, self.capacity, counts, 15, 2.5, (key,), workers
         )
+
+
+class FakeKeys:
+    """The keys of a fake service: one is loaded, one in use, one at fault, and others are being loaded for ever."""
+
+    def load(self, request: KeyRequest) -> tuple[KeyReady, Future[None] | None]:
+        name, loading = request.files.get("zkey"), Future[None]()
+        if name == "faulty":
+            loading.set_exception(InputError("faulty: no points"))
+        if name == "loaded":
+            return KeyReady("cd" * 32, True, True, 0.0, 1 << 30), None
+        return KeyReady("cd" * 32, False, False, 2.5), loading
+
+    def put_away(self, request: KeyRequest) -> KeyAway:
+        if request.files.get("zkey") == "used":
+            raise InUse("the key is in use")
+        return KeyAway("cd" * 32, True, 1 << 30)
 
 
 class Served:

@@ -2,7 +2,7 @@
 
     SubmitProof, AwaitProof, Prove, CancelProof      a job, its end, both, and its cancellation
     GetStatus, GetMetrics                            the service at a glance, and its metrics
-    PreloadSRS, EvictSRS                             not here: a key comes with its first job, and goes for need of room
+    PreloadSRS, EvictSRS                             a key is loaded before a job needs it, or put away
 
 A job has the request's id. One that failed, or that was of another request, leaves its id, and the next request of that
 id gets another with a number. Nothing is kept in memory that an answer depends on: the job says of which kind it is,
@@ -29,7 +29,7 @@ from typing import Any
 from actors import patience
 from cluster.service.client import Client
 from cluster.service.cuzk.messages import MESSAGES, number_of
-from cluster.service.cuzk.requests import KINDS, Asked, key_in, read_request
+from cluster.service.cuzk.requests import KINDS, Asked, circuit_id, key_in, key_request, read_request
 from cluster.service.views import JobRequest, JobState, JobView
 from distprove.errors import DistproveError, IdTaken, NoSuchJob, QueueFull, ServiceGone
 from distprove.filecoin.verifier import snark
@@ -188,12 +188,35 @@ class Engine:
             )
         for key in (key for key in seen.keys if key.workers):
             hot = number_of("SRSStatus.Tier", "HOT")
-            answer.loaded_srs.add(circuit_id=key.title, tier=hot, size_bytes=key.bytes, ref_count=key.jobs)
+            answer.loaded_srs.add(circuit_id=circuit_id(key.title), tier=hot, size_bytes=key.bytes, ref_count=key.jobs)
         counted = Counter((_kind(view), view.state) for view in waiting)
         for kind in [*KINDS, *(["OTHER"] if any(own == "OTHER" for own, _ in counted) else [])]:
             pending, running = counted[kind, JobState.QUEUED], counted[kind, JobState.RUNNING]
             answer.queues.add(proof_kind=kind, pending=pending, in_progress=running)
         return answer
+
+    def preload(self, request: Any, wanted: Callable[[], bool] = lambda: True) -> Any:
+        """PreloadSRS: a key, once it is loaded. Raises what keeps it from that, QueueFull if WAITING calls wait
+        already, ServiceGone if the engine stops or `wanted` says no; then the service goes on with it."""
+        key = key_request(self._keys, request.circuit_id)
+        if not self._waits.acquire(blocking=False):
+            raise QueueFull(f"{WAITING} calls wait already; ask again later", patience.CUZK_SLICE)
+        began = time.monotonic()
+        try:
+            with self._connect() as client:
+                told = client.load_key(key, wanted=lambda: wanted() and not self.stopping.is_set())
+        finally:
+            self._waits.release()
+        if not told.loaded:
+            raise ServiceGone("the client has gone, or this server ends")
+        took = 0 if told.already else _milliseconds(time.monotonic() - began)
+        return MESSAGES["PreloadSrsResponse"](already_loaded=told.already, load_time_ms=took)
+
+    def evict(self, request: Any) -> Any:
+        """EvictSRS. Raises InUse for a key that a job uses, or that is being loaded."""
+        with self._connect() as client:
+            told = client.evict_key(key_request(self._keys, request.circuit_id))
+        return MESSAGES["EvictSrsResponse"](was_loaded=told.was_loaded, freed_bytes=told.bytes)
 
     def metrics(self, request: Any) -> Any:
         """GetMetrics."""

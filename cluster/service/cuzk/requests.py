@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.service.cuzk.messages import value_of
-from cluster.service.views import Priority
+from cluster.service.views import KeyRequest, Priority
 from distprove.errors import InputError, UsageError
 from distprove.filecoin.sectors import POST_PROOFS, SEAL_PROOFS, SIZES, UPDATE_PROOFS, Draw
 
@@ -108,6 +108,26 @@ def read_request(request: Any) -> Asked:
     asked = value_of("Priority", request.priority)
     priority = _PRIORITIES.get(asked) or _OWN_PRIORITIES.get(kind, Priority.NORMAL)
     return Asked(kind, f"{circuit}-{proof.size}", vanilla, settings, priority)
+
+
+_IDS = {"porep": "porep", "snap-deals": "snap", "window-post": "wpost", "winning-post": "winning"}
+"""cuzk's words for circuits; a size follows, as in porep-32g."""
+
+
+def circuit_id(circuit: str) -> str:
+    """What cuzk calls a circuit: porep-32g for filecoin/porep-32GiB; the name itself for one that it does not know."""
+    kind, _, size = circuit.removeprefix("filecoin/").rpartition("-")
+    return f"{_IDS[kind]}-{size.removesuffix('iB').lower()}" if kind in _IDS and size in SIZES else circuit
+
+
+def key_request(folder: Path, id: str) -> KeyRequest:
+    """The key of a circuit by cuzk's word for it, or ours (porep-32GiB). Raises UsageError for another word, InputError
+    where the folder has no key for it."""
+    names = [f"{circuit}-{size}" for circuit in _IDS for size in SIZES]
+    circuit = next((name for name in names if id in (name, circuit_id(name))), None)
+    if circuit is None:
+        raise UsageError(f"there is no circuit {id[:100]!r}: circuits are {', '.join(map(circuit_id, names))}")
+    return KeyRequest("filecoin", key_in(folder, circuit), f"filecoin/{circuit}")
 
 
 def key_in(folder: Path, circuit: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from distprove.errors import (
     DistproveError,
     IdTaken,
     InputError,
+    InUse,
     InvalidProof,
     NoSuchJob,
     QueueFull,
@@ -40,6 +41,7 @@ _CODES: tuple[tuple[type[DistproveError], grpc.StatusCode], ...] = (
     (ServiceGone, grpc.StatusCode.UNAVAILABLE),
     (AccessDenied, grpc.StatusCode.PERMISSION_DENIED),
     (InvalidProof, grpc.StatusCode.FAILED_PRECONDITION),
+    (InUse, grpc.StatusCode.FAILED_PRECONDITION),
     (ResourceError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (InputError, grpc.StatusCode.INVALID_ARGUMENT),
     (UsageError, grpc.StatusCode.INVALID_ARGUMENT),
@@ -67,10 +69,12 @@ class CuzkServer:
             "CancelProof": lambda request, context: engine.cancel(request),
             "GetStatus": lambda request, context: engine.status(request),
             "GetMetrics": lambda request, context: engine.metrics(request),
+            "PreloadSRS": lambda request, context: engine.preload(request, context.is_active),
+            "EvictSRS": lambda request, context: engine.evict(request),
         }
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
-                _answering(methods.get(name)),
+                _answering(methods[name]),
                 request_deserializer=MESSAGES[asked].FromString,
                 response_serializer=MESSAGES[answered].SerializeToString,
             )
@@ -108,17 +112,12 @@ def require_local(address: str) -> None:
         )
 
 
-def _answering(method: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any]:
+def _answering(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The method with its errors as gRPC's."""
 
     def answer(request: Any, context: Any) -> Any:
-        if method is None:
-            context.abort(
-                grpc.StatusCode.UNIMPLEMENTED,
-                "keys are loaded with their first job here, stay, and make room for others when it is needed",
-            )
         try:
-            return method(request, context)  # type: ignore[misc]
+            return method(request, context)
         except DistproveError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             context.abort(code, str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -34,6 +34,10 @@ from cluster.service.views import (
     JobRequest,
     JobState,
     JobView,
+    KeyAway,
+    KeyList,
+    KeyReady,
+    KeyRequest,
     LogLines,
     Overview,
     PartitionList,
@@ -271,6 +275,50 @@ async def report(call: Call) -> web.StreamResponse:
     if not await call.ask(os.path.lexists, path):
         raise NotYet(f"{view.id} has no report yet: it is {view.state.value}")
     return await send_file(call, path, "application/json")
+
+
+@TABLE.route("GET", "/v1/keys", {200: "The keys."}, answer=KeyList)
+async def list_keys(call: Call) -> web.StreamResponse:
+    """List the keys that workers have or load."""
+    overview = await call.ask(call.service.overview)
+    return answer(KeyList(list(overview.keys)))
+
+
+@TABLE.route(
+    "POST",
+    "/v1/keys/load",
+    {200: "The key is loaded, or it is being loaded: ask again."},
+    answer=KeyReady,
+    body=KeyRequest,
+    query=(Query("wait", float, "seconds to wait until it is loaded, at most", 0.0, (0, patience.HTTP_WAIT)),),
+    errors=(413, 415, 422, 503),
+    seconds=patience.HTTP_REQUEST + patience.HTTP_WAIT,
+)
+async def load_key(call: Call) -> web.StreamResponse:
+    """Load a key before a job needs it. It goes behind the keys of jobs, stays until its memory is needed, and may make
+    room by evicting keys that no job uses. What keeps it from being loaded is the answer."""
+    known, loading = await call.ask(call.service.keys.load, call.body)
+    if loading is None or not call.query["wait"]:
+        return answer(known)
+    done, _ = await asyncio.wait([asyncio.wrap_future(loading)], timeout=call.query["wait"])
+    if not done:
+        return answer(known)
+    await done.pop()  # raises why it could not be loaded
+    after, _ = await call.ask(call.service.keys.load, call.body)
+    return answer(replace(after, already=False))
+
+
+@TABLE.route(
+    "POST",
+    "/v1/keys/evict",
+    {200: "The key is not loaded any more."},
+    answer=KeyAway,
+    body=KeyRequest,
+    errors=(409, 413, 415, 422),
+)
+async def evict_key(call: Call) -> web.StreamResponse:
+    """Give back the memory of a key that no job uses."""
+    return answer(await call.ask(call.service.keys.put_away, call.body))
 
 
 @TABLE.route("GET", "/v1/overview", {200: "The service."}, answer=Overview)

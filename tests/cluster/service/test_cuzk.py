@@ -121,7 +121,7 @@ def test_a_node_has_a_partition_proven(node: Node) -> None:
     assert told.status == number_of("AwaitProofResponse.Status", "COMPLETED")
     status = node.ask("GetStatus")
     assert status.total_proofs_completed == 2
-    assert [key.circuit_id for key in status.loaded_srs] == ["filecoin/window-post-2KiB"]
+    assert [key.circuit_id for key in status.loaded_srs] == ["wpost-2k"]
     assert {queue.proof_kind for queue in status.queues} >= {"WINDOW_POST_PARTITION", "POREP_SEAL_COMMIT"}
     assert sum(queue.pending + queue.in_progress for queue in status.queues) == 0
     assert "distprove_" in node.ask("GetMetrics").prometheus_text
@@ -150,7 +150,36 @@ def test_a_request_that_does_not_hold_fails_by_name(node: Node) -> None:
         assert text in refused.value.details()
     with pytest.raises(grpc.RpcError) as refused:
         node.ask("PreloadSRS", circuit_id="porep-32g")
-    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "no key for porep-32GiB" in refused.value.details()
+    for method in ("PreloadSRS", "EvictSRS"):
+        with pytest.raises(grpc.RpcError) as refused:
+            node.ask(method, circuit_id="porep-33g")
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "no circuit 'porep-33g'" in refused.value.details()
+
+
+def test_a_key_is_loaded_ahead_and_put_away(node: Node) -> None:
+    def keys() -> dict[str, int]:
+        return {each.circuit_id: each.ref_count for each in node.ask("GetStatus").loaded_srs}
+
+    node.ask("EvictSRS", circuit_id="wpost-2k")  # whatever other jobs left
+    assert keys() == {}
+    first, again = (node.ask("PreloadSRS", circuit_id=name) for name in ("wpost-2k", "window-post-2KiB"))
+    assert not first.already_loaded
+    assert first.load_time_ms > 0
+    assert again.already_loaded
+    assert again.load_time_ms == 0
+    assert keys() == {"wpost-2k": 0}
+    done = node.ask("Prove", submit=MESSAGES["SubmitProofRequest"](**window(request_id="warm")))
+    assert done.result.status == number_of("AwaitProofResponse.Status", "COMPLETED")
+    with node.engine._connect() as client:
+        assert client.status("warm").cold is False
+    evicted, absent = (node.ask("EvictSRS", circuit_id="wpost-2k") for _ in range(2))
+    assert evicted.was_loaded
+    assert evicted.freed_bytes > 0
+    assert not absent.was_loaded
+    assert keys() == {}
 
 
 def test_a_job_is_cancelled_while_it_is_waited_for(node: Node) -> None:

@@ -367,6 +367,45 @@ def test_the_end_of_the_service_is_asked_for_once_it_is_said_how(here: Served) -
     assert here.shut == [False, True]
 
 
+def key(name: str) -> dict[str, Any]:
+    return {"system": "groth16", "files": {"zkey": name}}
+
+
+def test_a_key_is_loaded_ahead(here: Served) -> None:
+    assert ask(here, "POST", "/v1/keys/load", key("loaded")).json["already"]
+    begun = ask(here, "POST", "/v1/keys/load", key("slow"))
+    assert begun.json == {"id": "cd" * 32, "loaded": False, "already": False, "seconds": 2.5, "bytes": 0}
+    began = time.monotonic()
+    assert not ask(here, "POST", "/v1/keys/load?wait=0.3", key("slow")).json["loaded"]
+    assert 0.3 <= time.monotonic() - began < 30
+    faulty = ask(here, "POST", "/v1/keys/load?wait=5", key("faulty"))
+    assert (faulty.status, faulty.json["error"]) == (422, "faulty: no points")
+    assert ask(here, "GET", "/v1/keys").json["keys"][0]["digest"] == "ab" * 16
+
+
+def test_a_key_is_put_away_unless_it_is_used(here: Served) -> None:
+    assert ask(here, "POST", "/v1/keys/evict", key("idle")).json["was_loaded"]
+    refused = ask(here, "POST", "/v1/keys/evict", key("used"))
+    assert (refused.status, refused.json["kind"]) == (409, "InUse")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"system": "groth16"},
+        {"system": "groth16", "files": {"zkey": 3}},
+        {"system": "groth16", "files": {str(n): "k" for n in range(5)}},
+        {"system": "groth16", "files": {"zkey": "k" * 5000}},
+        {"system": "groth16", "files": {"zkey": "k\0"}},
+        {"system": "groth16", "files": {"zkey": "k"}, "more": 1},
+    ],
+)
+def test_what_names_no_key_is_refused(here: Served, body: dict[str, Any]) -> None:
+    for path in ("/v1/keys/load", "/v1/keys/evict"):
+        assert ask(here, "POST", path, body).status == 422
+
+
 # -- the document ------------------------------------------------------------------------------------------------------
 
 
