@@ -26,7 +26,8 @@ WRAP_FOLDER = "wrap"
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
     """Write the verifying key, each partition's proof as the map that stands in proof.msgpack, canonically encoded, the
     one proof of a job that ends in one, and the job's output, if one lies beside the proof. If the job has a wrap, its
-    files are in a folder with the list of partitions and without their one proof.
+    files are in a folder with the list of partitions and without their one proof, or without both if a contract reads
+    it.
 
     Raises InvalidProof when the proof is of another key, InputError and FormatError for a bad wrap.
     """
@@ -46,6 +47,8 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
             out.write_new(OUTPUT_FILE, proof.output)
         if proof.salt is not None and proof.whole is not None:
             _write_wrap(proof, proof.whole, run, out)
+        elif proof.whole is not None:
+            _write_read_wrap(run, out)
     file = run / PROOF_FILE if run.is_dir() else run
     command: tuple[str, ...] = ("distprove", "verify", str(file), "--vk", str(folder / KEY_FILE))
     if proof.output is not None:
@@ -67,6 +70,22 @@ def _write_wrap(proof: Proof, whole: dict[str, Any], run: Path, out: Folder) -> 
             inner.write_new(name, content)
         if proof.output is not None:
             inner.write_new(OUTPUT_FILE, proof.output)
+
+
+def _write_read_wrap(run: Path, out: Folder) -> None:
+    """Write the wrap that a contract reads, if one lies in a run or beside a file, as a folder that `verify --wrap-vk`
+    reads: without the list of partitions."""
+    from distprove.stark.wrap.files import KEY, Wrap
+    from distprove.stark.wrap.program_file import PROGRAM, ProgramFile
+
+    beside = run if run.is_dir() else run.parent
+    if not (beside / PROGRAM).is_file():
+        return
+    program, wrap = ProgramFile.read(beside / PROGRAM), Wrap.read(run, beside / KEY)
+    with out.folder(WRAP_FOLDER) as inner:
+        inner.write_new(PROGRAM, program.to_bytes())
+        for name, content in wrap.contents().items():
+            inner.write_new(name, content)
 
 
 def key_in(run: Path) -> AnyKey:

@@ -19,6 +19,7 @@ from distprove.circuits.wrap.verifier import stated_values
 from distprove.errors import InvalidProof, UsageError
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import format_public, read_public, write_verification_key
+from distprove.stark.export import WRAP_FOLDER
 from distprove.stark.multilinear.places import READ
 from distprove.stark.options import StarkOptions
 from distprove.stark.recursion.plan import WRAP
@@ -141,6 +142,13 @@ def test_a_contract_reads_program_exit_code_and_output(made: Made, monkeypatch: 
     assert "insecure wrap" in beside.output
     # The run also holds as a job that ends in one proof.
     assert command("verify", made.run, "--exit-code", "7", *FEW[:2]).exit_code == 0
+
+
+def test_an_export_has_the_wrap_without_the_list(made: Made, tmp_path: Path) -> None:
+    assert command("export", made.run, "--out", tmp_path / "files").exit_code == 0
+    folder = tmp_path / "files" / WRAP_FOLDER
+    assert {path.name for path in folder.iterdir()} == {*(path.name for path in made.folder.iterdir()), files.CALLDATA}
+    assert replace(made, folder=folder).verify("--exit-code", "7").exit_code == 0
 
 
 def test_the_same_from_python(made: Made) -> None:
