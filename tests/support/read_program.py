@@ -46,6 +46,7 @@ PUBLIC = (
     ("inputs", 1),
     ("length", 1),
     ("digest", DIGEST_VALUES),
+    ("count", 1),
     ("given", 1),
 )
 PLACE = {name: sum(size for _, size in PUBLIC[:at]) for at, (name, _) in enumerate(PUBLIC)}
@@ -90,7 +91,7 @@ def true_segments(count: int, output: bytes, *, exit_code: int = 0, entry: int =
         numbers = (number, *state, int(last), exit_code if last else 0, 0)
         words = tuple(enumerate(output_stream(output).tolist())) if last else ()
         given = 1000 + number
-        made.append(Segment((*numbers, *output_public(output), given), words, ((number, given),)))
+        made.append(Segment((*numbers, *output_public(output), count, given), words, ((number, given),)))
     return made
 
 
@@ -119,6 +120,8 @@ class Reads(Program):
         return Statement(
             public=PUBLIC,
             index="segment",
+            count="count",
+            same=("digest",),
             chain=(("end", "start"),),
             boundary=(Boundary(GIVEN.name, (PublicRef("segment"), PublicRef("given")), -1),),
             constants=(Constant("start", (self.entry,), "first"), Constant("final", (1,), "last")),

@@ -185,6 +185,9 @@ def test_the_output_is_fixed_before_the_challenge(maker: ReadJobs) -> None:
         (2, {"inputs": P - 1}, "a segment has read public input"),
         (0, {"length": 12}, "a segment states another length of the output"),
         (2, {"length": 20}, "a segment states another length of the output"),
+        (0, {"count": 2}, "count is not the number"),
+        (2, {"count": 4}, "count is not the number"),
+        (1, {"digest": 5}, "digest of a segment differs from the first one's"),
     ],
 )
 def test_a_false_statement_is_refused(maker: ReadJobs, at: int, values: dict[str, int], fault: str) -> None:
@@ -198,11 +201,13 @@ def test_a_false_statement_is_refused(maker: ReadJobs, at: int, values: dict[str
 def test_segments_swapped_or_repeated_are_refused(maker: ReadJobs) -> None:
     a, b, c = true_segments(3, OUTPUT)
     chain, place = "start of a segment is not end of the one before", "segment is not the position"
-    assert faults(maker.prove([a, c, b], OUTPUT)) == {chain, place, "final is not the constant of the statement"}
-    assert faults(maker.prove([a, b, b, c], OUTPUT)) == {chain, place}
-    assert faults(maker.prove([a, c], OUTPUT)) == {chain, place}
-    assert faults(maker.prove([b, c], OUTPUT)) == {place, "start is not the constant of the statement"}
-    assert faults(maker.prove([a, b], OUTPUT)) == {"final is not the constant of the statement", BUSES}
+    final, start = "final is not the constant of the statement", "start is not the constant of the statement"
+    number = "count is not the number"
+    assert faults(maker.prove([a, c, b], OUTPUT)) == {chain, place, final}
+    assert faults(maker.prove([a, b, b, c], OUTPUT)) == {chain, place, number}
+    assert faults(maker.prove([a, c], OUTPUT)) == {chain, place, number}
+    assert faults(maker.prove([b, c], OUTPUT)) == {place, start, number}
+    assert faults(maker.prove([a, b], OUTPUT)) == {final, BUSES, number}
 
 
 def test_another_exit_code_is_refused(maker: ReadJobs, three: ReadJob) -> None:
