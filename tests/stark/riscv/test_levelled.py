@@ -75,3 +75,48 @@ def test_a_height_below_the_segments_need_is_refused() -> None:
     assert raised({"cpu": 5, "host": 6}, {"cpu": 7, "divide": 5}) == {"cpu": 7, "host": 6, "divide": 5}
     with pytest.raises(UsageError, match="more rows of cpu"):
         raised({"cpu": 5}, {"cpu": 4})
+
+
+def test_declared_heights_are_those_of_every_segment(guest: str) -> None:
+    """Also of tables that the run does without."""
+    run = RiscV(elf=guest, segment=SEGMENT)
+    own = run.levelled(run.cut(None, lambda heights: True)).log_heights
+    assert own is not None
+    text = run.declares(own[0])
+    assert "rom" not in text
+    assert RiscV(elf=guest, heights=text).declared_heights == tuple(own[0])
+    taller = ",".join(f"{name}={int(height) + 1}" for name, height in (item.split("=") for item in text.split(",")))
+    program = Levelled(elf=guest, segment=SEGMENT, heights=f"{taller},divide=5,compare=6")
+    made = program.cut(None, lambda heights: True)
+    assert made.log_heights is not None
+    assert {tuple(heights) for heights in made.log_heights} == {program.declared_heights}
+    with CpuBackend(threads=2) as backend:
+        assert program_example(program, None, backend).check() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("cpu", "expected TABLE=LOG2"),
+        ("cpu=6,cpu=6", "each table once"),
+        ("cpu=-6", "expected TABLE=LOG2"),
+        ("rom=6", "rom is no table whose height is declared"),
+        ("chip=6", "chip is no table whose height is declared"),
+        ("cpu=4,host=5,words=5,touched=5", "cpu is from 5 to"),
+        ("cpu=60,host=5,words=5,touched=5", "cpu is from 5 to"),
+        ("cpu=6", "which every segment has"),
+    ],
+)
+def test_declared_heights_that_no_segment_has(guest: str, text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        RiscV(elf=guest, heights=text)
+
+
+def test_a_run_that_needs_more_than_is_declared_is_refused(guest: str) -> None:
+    run = RiscV(elf=guest, segment=SEGMENT)
+    own = run.levelled(run.cut(None, lambda heights: True)).log_heights
+    assert own is not None
+    text = run.declares(own[0])
+    without = ",".join(item for item in text.split(",") if not item.startswith("keccak="))
+    with pytest.raises(UsageError, match="rows of keccak, and no rows are declared"):
+        Levelled(elf=guest, segment=SEGMENT, heights=without).cut(None, lambda heights: True)
