@@ -75,7 +75,7 @@ def simulated() -> Iterator[None]:
 
     def wrap(key: Any, second: PartitionProof, salt: bytes | None, *_: Any) -> Wrap:
         assert salt is None
-        public = stated_values(key, second.public, salt)
+        public = stated_values(second.public, salt)
         return Wrap(SECRET.key, SECRET.prove(list(public), seed=1), public)
 
     with pytest.MonkeyPatch.context() as changed:

@@ -107,10 +107,9 @@ def is_read(key: MultilinearKey) -> bool:
     return key.statement.public == READ
 
 
-def stated_values(key: MultilinearKey, public: Sequence[int], salt: bytes | None) -> tuple[int, ...]:
-    """The public values of the circuit for a proof under `key` with these public values. `salt` is None where a
-    contract reads them."""
-    assert is_read(key) == (salt is None), "a salt hides what no contract reads"
+def stated_values(public: Sequence[int], salt: bytes | None) -> tuple[int, ...]:
+    """The public values of the circuit for a proof with these public values. `salt` is None where a contract reads
+    them."""
     return read_values(public) if salt is None else (statement_digest(public, salt),)
 
 

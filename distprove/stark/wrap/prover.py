@@ -247,7 +247,7 @@ def wrap(
     for name, seconds in times.seconds.items():
         steps.seconds[name] = steps.seconds.get(name, 0.0) + seconds
     steps.times.steps += times.steps
-    return Wrap(shared.zkey.verification_key, made, stated_values(key, second.public, salt))
+    return Wrap(shared.zkey.verification_key, made, stated_values(second.public, salt))
 
 
 def wrap_witness(
