@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,19 +15,24 @@ import pytest
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
-from distprove.circuits.wrap.statement import SALT_WORDS, statement_digest
-from distprove.circuits.wrap.verifier import unchecked_circuit, verifier_circuit, verifier_inputs
+from distprove.circuits.wrap.statement import SALT_WORDS, read_values, statement_digest
+from distprove.circuits.wrap.verifier import stated_values, unchecked_circuit, verifier_circuit, verifier_inputs
 from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.job import Job
+from distprove.stark.air import Air, Table
 from distprove.stark.field import P
+from distprove.stark.multilinear.places import READ
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
+from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.statement import Statement
 from kernels.interface.backend import Backend
 from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
 from kernels.maths.encoding import unpack
 from tests.support import plain_poseidon2_bn254 as plain
 from tests.support.multilinear_golden import golden_job
+from tests.support.multilinear_jobs import prove_program
 
 SALT = bytes(range(32))
 
@@ -119,6 +125,74 @@ def test_each_word_of_the_salt_changes_the_public_value(backend: Backend) -> Non
     beyond = [str(words[0] + (1 << 64)), *inputs["salt"][1:]]  # the same packed element in another way, were it a word
     with pytest.raises(UnsatisfiedWitness):
         circuit.witness({**inputs, "salt": beyond}, backend)
+
+
+class TellsAir(Air):
+    name = "tells"
+    main: ClassVar = {"x": 1}
+
+    def define(self, t: Table) -> None:
+        t.boolean(t.this.x)
+
+
+class Tells(Program):
+    """States any values of the form that a contract reads."""
+
+    name = "test-tells"
+
+    def __init__(self, values: tuple[int, ...] = ()) -> None:
+        self.values = values
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (TellsAir(),)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement(public=READ)
+
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [(2,)] * partitions
+
+    def slices(self, partitions: int) -> list[Slice]:
+        return [Slice("part-0", {})]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {"x": np.zeros((1, 4), dtype=np.uint64)}
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        return Trace([inputs["x"]], self.values)
+
+
+def test_what_a_contract_reads_is_stated_in_five_numbers(backend: Backend) -> None:
+    """Of any values, and of no others: the words of a proof that the circuit verifies."""
+    values = (P - 1, 2, 3, P - 4, 7, 32, *range(2**32 - 8, 2**32))
+    given = {"security": 1, "grinding": 0, "hash": "poseidon2-bn254", "blowup": 2}
+    job = prove_program(Tells(values), partitions=1, **given)
+    (part,) = job.proofs
+    proof, shape = MultilinearProof.from_record(part.data, job.key, part.name)
+    b, _ = verifier_circuit(shape, part.name, proof.challenge)
+    circuit, inputs = b.build(), verifier_inputs(shape, part.name, part.public, proof, None)
+    assert "salt" not in {signal.name for signal in circuit.inputs}
+    assert circuit.r1cs.n_public == 5
+    witness = circuit.witness(inputs, backend)
+    assert tuple(unpack(witness[1:6])) == read_values(values) == stated_values(values, None)
+    assert circuit.r1cs.first_unsatisfied(witness, backend) is None
+    for place in range(1, 6):
+        other = witness.copy()
+        other[place, 0] ^= np.uint64(1)
+        assert circuit.r1cs.first_unsatisfied(other, backend) is not None
+    for place in range(len(values)):  # a proof of zeros is one for any values, which the circuit then states
+        changed = [(value + (k == place)) % P for k, value in enumerate(values)]
+        made = circuit.witness({**inputs, "public": list(map(str, changed))}, backend)
+        assert tuple(unpack(made[1:6])) == read_values(changed) != read_values(values)
+        twice = [str(value + P * (k == place)) for k, value in enumerate(values)]  # the same element
+        with pytest.raises(UnsatisfiedWitness):
+            circuit.witness({**inputs, "public": twice}, backend)
 
 
 def test_statements_have_digests_of_their_own() -> None:

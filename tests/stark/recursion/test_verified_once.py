@@ -135,7 +135,7 @@ def test_a_verified_root_is_of_the_keys_and_the_proof_that_are_bound(
     partitions, bound = system.bind_whole(proofs)
 
     def check(verified: PartitionProof, given: dict[str, Any] = bound) -> None:
-        whole.verify_whole(system.key, system.verifier._tree_keys(), partitions, given, None, verified=verified)
+        whole.verify_whole(system.key, system.verifier.tree_keys(), partitions, given, None, verified=verified)
 
     check(own)
     digest, preprocessed = own.data["key"]
