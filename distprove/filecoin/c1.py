@@ -19,13 +19,14 @@ from distprove.filecoin.trees import read_path
 from distprove.filecoin.values import (
     MAX_FILE,
     base64_octets,
-    element,
+    elements,
     fields,
     integer,
     items,
     json_value,
     octets,
     within,
+    without_collector,
 )
 from distprove.formats.files import read_bounded
 
@@ -61,7 +62,7 @@ def read_c1(path: Path, proof_type: str | None = None) -> CommitOutput:
 
 def parse_c1(data: bytes, name: str, proof_type: str | None = None) -> CommitOutput:
     """As `read_c1`, for the file's content."""
-    with within(name):
+    with within(name), without_collector():
         value, sector, size = json_value(data), None, None
         if isinstance(value, dict) and "Phase1Out" in value:
             number, text, sector_size = fields(value, *_WRAPPED)
@@ -148,12 +149,12 @@ def _column(proof: SealProof, name: str, value: Any) -> ColumnProof:
         index, rows, nothing = fields(column, "index", "rows", "_h")
         if nothing is not None:
             raise FormatError("_h is not null")
-        made = tuple(element(row, "a row") for row in items(rows, proof.layers, "rows"))
+        made = tuple(elements(rows, proof.layers, "a row", "rows"))
         return ColumnProof(integer(index, "index", 32), made, read_path(inclusion, tree_r(proof.size)))
 
 
 def _label(name: str, value: Any) -> LabelProof:
     with within(name):
         parents, layer, node = fields(value, "parents", "layer_index", "node")
-        made = tuple(element(each, "a parent") for each in items(parents, HASHED_PARENTS, "parents"))
+        made = tuple(elements(parents, HASHED_PARENTS, "a parent", "parents"))
         return LabelProof(integer(layer, "layer_index", 32), integer(node, "node", 64), made)

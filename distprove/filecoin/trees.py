@@ -8,7 +8,7 @@ from typing import Any
 
 from distprove.errors import VanillaMismatch
 from distprove.filecoin.sectors import TreeShape
-from distprove.filecoin.values import element, fields, integer, items
+from distprove.filecoin.values import element, elements, fields, integer, items
 
 Hashes = Callable[[Sequence[Sequence[int]]], list[int]]
 """Hashes the children of many nodes."""
@@ -40,7 +40,7 @@ def read_path(value: Any, shape: TreeShape) -> MerklePath:
             zip(arities, items(levels, len(arities), f"levels of {name}"), strict=True)
         ):
             hashes, position = fields(level, "hashes", "index")
-            siblings += [element(each, "a hash") for each in items(hashes, arity - 1, f"hashes in level {number}")]
+            siblings += elements(hashes, arity - 1, "a hash", f"hashes in level {number}")
             index += weight * integer(position, f"the index in level {number}", arity.bit_length() - 1)
             weight *= arity
     return MerklePath(element(leaf, "the leaf"), element(root, "the root"), index, tuple(siblings))

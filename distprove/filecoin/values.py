@@ -17,6 +17,7 @@ from kernels.maths.curves import BLS12_381
 
 T = TypeVar("T")
 FIELD = BLS12_381.fr
+_MODULUS = FIELD.modulus
 ELEMENT = 32
 """Bytes of a field element, a digest or a seed."""
 
@@ -29,10 +30,9 @@ _MAX_DEPTH = 32
 def json_value(data: bytes) -> Any:
     """The value of a JSON text, in which true and false do not occur: lists of bytes would take them. Raises
     FormatError."""
-    collects = gc.isenabled()
-    gc.disable()  # it would look at a million lists again and again, half of the time that reading takes
     try:
-        value = jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
+        with without_collector():
+            value = jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
         # Texts in base64 may hold these letters, so the values decide.
         if (b"true" in data or b"false" in data) and _has_truth(value):
             raise FormatError("true or false, where there are only numbers")
@@ -41,6 +41,15 @@ def json_value(data: bytes) -> Any:
         raise FormatError(f"not JSON, at byte {error.pos}") from None
     except ValueError:
         raise FormatError("an integer of thousands of digits") from None
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keep Python's collector from looking at a million lists again and again, half of the time that reading takes."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collects:
             gc.enable()
@@ -80,6 +89,11 @@ def within(place: str) -> Iterator[None]:
 
 def fields(value: Any, *names: str) -> list[Any]:
     """The values of an object with exactly these fields, in this order. Raises FormatError."""
+    if type(value) is dict and len(value) == len(names):
+        try:
+            return [value[name] for name in names]
+        except KeyError:
+            pass
     if not isinstance(value, Mapping):
         raise FormatError(f"expected an object with the fields {', '.join(names)}")
     if value.keys() != set(names):
@@ -101,7 +115,7 @@ def items(value: Any, count: int | None, what: str) -> list[Any]:
 def octets(value: Any, name: str) -> bytes:
     """32 bytes, written as a list of numbers. Raises FormatError."""
     try:
-        if isinstance(value, list) and len(value) == ELEMENT:
+        if type(value) is list and len(value) == ELEMENT:
             return bytes(value)
     except (ValueError, TypeError):
         pass
@@ -111,9 +125,22 @@ def octets(value: Any, name: str) -> bytes:
 def element(value: Any, name: str) -> int:
     """A field element of 32 bytes, little-endian and below the prime of BLS12-381's scalars. Raises FormatError."""
     number = int.from_bytes(octets(value, name), "little")
-    if number >= FIELD.modulus:
+    if number >= _MODULUS:
         raise FormatError(f"{name} is not below the field's prime")
     return number
+
+
+def elements(value: Any, count: int, name: str, what: str) -> list[int]:
+    """A list of `count` elements, each called `name`, together `what`. Raises FormatError."""
+    listed = items(value, count, what)
+    try:  # a file has hundreds of thousands of them
+        octet_lists = [bytes(each) for each in listed if type(each) is list and len(each) == ELEMENT]
+        found = [int.from_bytes(each, "little") for each in octet_lists]
+        if len(found) == count and max(found, default=0) < _MODULUS:
+            return found
+    except (ValueError, TypeError):
+        pass
+    return [element(each, name) for each in listed]  # one of which raises
 
 
 def integer(value: Any, name: str, bits: int) -> int:

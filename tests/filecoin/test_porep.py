@@ -17,8 +17,10 @@ from distprove.filecoin.c1 import parse_c1, read_c1
 from distprove.filecoin.kinds import read_given
 from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.porep import check_vanilla, circuit_inputs
+from distprove.filecoin.sectors import SEAL_PROOFS
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.encoding import unpack
+from tests.filecoin.made_c1 import made_c1
 from tests.filecoin.sectors import (
     SEALED,
     SHARED,
@@ -47,6 +49,22 @@ def test_a_sealed_sector_satisfies_the_circuit(kind: str) -> None:
         assert unpack(witness[1 : 1 + program.n_public]) == statement.public_inputs(0)
         with pytest.raises(UnsatisfiedWitness):
             program.witness({**inputs, "data_leaf": [x ^ 1 for x in inputs["data_leaf"]]}, cpu)
+
+
+def test_a_sector_of_512_mib_is_read_and_checked() -> None:
+    """Its trees have more levels, and nodes that several paths share."""
+    proof = SEAL_PROOFS["StackedDrg512MiBV1_1"]
+    value = made_c1(proof, random.Random(5))
+    output = parsed(value)
+    assert output.proof is proof
+    check_vanilla(statement_of(output), output.partitions)
+    first = value["vanilla_proofs"]["StackedDrg512MiBV1"][0][0]
+    level = first["replica_column_proofs"]["exp_parents"][7]["inclusion_proof"]["data"]["Single"]["path"]["path"][6]
+    level["hashes"][3][0] ^= 1
+    output = parsed(value)
+    told = r"challenge 0 \(node \d+\): exp_parents\[7\]: the path does not lead"
+    with pytest.raises(VanillaMismatch, match=told):
+        check_vanilla(statement_of(output), output.partitions)
 
 
 def test_public_inputs_of_the_found_sector() -> None:

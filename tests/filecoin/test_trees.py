@@ -4,33 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import pytest
 
 from distprove.circuits.filecoin.hashing import hash_poseidon
-from distprove.circuits.filecoin.inputs import SparseTree, elements_of, sparse_trees
+from distprove.circuits.filecoin.inputs import elements_of, sparse_trees
 from distprove.errors import FormatError, VanillaMismatch
-from distprove.filecoin.sectors import SIZES, TreeShape, tree_d, tree_r
+from distprove.filecoin.sectors import SIZES, tree_d, tree_r
 from distprove.filecoin.trees import check_paths, read_path
-
-
-def written(tree: SparseTree, shape: TreeShape, index: int, leaf: int) -> dict[str, Any]:
-    """A path as storage-proofs-core writes it."""
-
-    def octets(value: int) -> list[int]:
-        return list(value.to_bytes(32, "little"))
-
-    siblings, left = iter(tree.path(index)), index
-    pieces = {}
-    for name, arities in shape.parts:
-        levels = []
-        for arity in arities:
-            hashes = [octets(next(siblings)) for _ in range(arity - 1)]
-            levels.append({"hashes": hashes, "index": left % arity})
-            left //= arity
-        pieces[name] = {"path": levels}
-    return {"data": {shape.tag: {**pieces, "root": octets(tree.root), "leaf": octets(leaf)}}}
+from tests.filecoin.made_c1 import path_text
 
 
 def hashed(nodes: Sequence[Sequence[int]]) -> list[int]:
@@ -50,7 +32,7 @@ def test_paths_of_a_layout(size: str, tag: str, parts: dict[str, int]) -> None:
     assert (shape.tag, {name: len(arities) for name, arities in shape.parts}) == (tag, parts)
     leaves = {random.randrange(shape.leaves): elements_of(random)() for _ in range(2)}
     (tree,) = sparse_trees(shape.arities, [leaves], hashed, elements_of(random))
-    texts = {index: written(tree, shape, index, leaf) for index, leaf in leaves.items()}
+    texts = {index: path_text(tree, shape, index, leaf) for index, leaf in leaves.items()}
     paths = [(f"leaf {index}", read_path(text, shape)) for index, text in texts.items()]
     assert [path.index for _, path in paths] == list(leaves)
 

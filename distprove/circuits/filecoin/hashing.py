@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 
 import numpy as np
 
@@ -12,18 +13,17 @@ from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import WitnessProgram
 from distprove.circuits.filecoin.gadgets import PACKED_BITS
 from distprove.circuits.filecoin.poseidon import filecoin_poseidon, hash_elements
-from distprove.circuits.linear import Run
+from distprove.circuits.kept import kept_witness_program
+from distprove.circuits.program import Wires
 from distprove.host.machine import usable_threads
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BLS12_381
 from kernels.maths.encoding import pack, unpack
 
 FIELD = BLS12_381.fr
-FEW = 128
-"""Hashes that are made one by one. A hash of eight elements takes 2.5 ms in Python and 0.16 ms of one thread of the
-CPU's kernels, whose program takes 0.2 s to record."""
-AT_ONCE = 1024
-"""Hashes that are made at a time, for which the kernels' wires take 17 MiB."""
+AT_ONCE, REST = 1024, 64
+"""Hashes that are made at a time, for which the kernels' wires take 17 MiB; and as long as fewer than half as many are
+left."""
 
 
 def hash_poseidon(children: Sequence[int]) -> int:
@@ -54,30 +54,39 @@ def sha256_hashes(nodes: Sequence[Sequence[int]]) -> list[int]:
 
 
 def poseidon_hashes(nodes: Sequence[Sequence[int]]) -> list[int]:
-    """The `hash_poseidon` of each node's children, of which all nodes have as many. Many hashes are computed by all
-    processors that this process may use."""
-    if len(nodes) < FEW:
-        return [hash_poseidon(children) for children in nodes]
-    arity = len(nodes[0])
-    program, (first, step) = _hashing(arity)
-    # The program's own wires are scratch: they are made once, and only those of the hashes are read.
+    """The `hash_poseidon` of each node's children, of which all nodes have as many, by all processors that this process
+    may use. The kernels' programs are in the user's cache (`circuits.kept`); Python takes 40 times as long for a hash,
+    and as long as for 100 of them to derive the constants."""
+    if not nodes:
+        return []
+    arity, hashes = len(nodes[0]), list[int]()
+    # The programs' own wires are scratch: they are made once, and only those of the hashes are read.
     with CpuBackend(threads=usable_threads()) as backend:
-        wires, hashes = program.schedule.on(backend, FIELD, 1), list[int]()
-        for begin in range(0, len(nodes), AT_ONCE):
-            some = pack([child for node in nodes[begin : begin + AT_ONCE] for child in node], FIELD.limbs)
+        wires: dict[int, Wires] = {}
+        while left := len(nodes) - len(hashes):
+            lanes = AT_ONCE if 2 * left >= AT_ONCE else REST
+            program = _hashing(arity, lanes)
+            if lanes not in wires:
+                wires[lanes] = program.schedule.on(backend, FIELD, 1)
+            some = pack(chain.from_iterable(nodes[len(hashes) : len(hashes) + lanes]), FIELD.limbs)
             children = backend.vectors.to_montgomery(FIELD, backend.to_device(some)).reshape(-1, arity, FIELD.limbs)
-            count = len(children)
             for number, signal in enumerate(program.inputs):
-                wires.store(signal.first, children[:, number])
-            made = np.ascontiguousarray(program.schedule.run(wires)[first::step, 0][:count])
-            hashes += unpack(backend.to_host(backend.vectors.from_montgomery(FIELD, made)))
+                wires[lanes].store(signal.first, children[:, number])
+            # The last own wire of a lane's template is its hash; the lanes' templates follow their inputs.
+            own = (program.n_wires - 1 - arity * lanes) // lanes
+            made = program.schedule.run(wires[lanes])[arity * lanes + own :: own, 0][: len(children)]
+            found = backend.vectors.from_montgomery(FIELD, np.ascontiguousarray(made))
+            hashes += unpack(backend.to_host(found))
         return hashes
 
 
-@lru_cache(maxsize=4)
-def _hashing(arity: int) -> tuple[WitnessProgram, Run]:
-    """A circuit that hashes AT_ONCE nodes, and the run of wires that are the hashes."""
+@lru_cache(maxsize=8)
+def _hashing(arity: int, lanes: int) -> WitnessProgram:
+    """The program of a circuit that hashes so many nodes."""
+    return kept_witness_program(f"Filecoin's Poseidon of {arity}, {lanes} times", partial(_recorded, arity, lanes))
+
+
+def _recorded(arity: int, lanes: int) -> CircuitBuilder:
     b = CircuitBuilder(BLS12_381)
-    hashes = hash_elements(b, [b.private_input(f"child {k}", AT_ONCE) for k in range(arity)])
-    (result,) = hashes.terms
-    return b.witness_program(), result
+    hash_elements(b, [b.private_input(f"child {k}", lanes) for k in range(arity)])
+    return b
