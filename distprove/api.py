@@ -192,6 +192,7 @@ def verify(
     tree_wires: int | None = None,
     wrap_vk: str | Path | None = None,
     circuit: str | None = None,
+    proof_type: str | None = None,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
@@ -223,9 +224,10 @@ def verify(
 
     The statement of a proof of Filecoin's names a type and size of sectors, and so a circuit. A key does not show which
     circuit it is of, and those of several sizes take the same public values. `circuit` names the one that `vk` is of,
-    such as "filecoin/winning-post-32GiB": a statement of another one raises InvalidProof. Without it `unbound` of the
-    result warns that the size is the prover's word. The rest of the statement, the type included, is in `proven` of the
-    result for the caller to compare.
+    such as "filecoin/winning-post-32GiB": a statement of another one raises InvalidProof. `proof_type` likewise names
+    the expected type of proof, such as "StackedDrg32GiBV1_1", of which a circuit may have several. Without either
+    `unbound` of the result warns of what is the prover's word. The rest of the statement is in `proven` of the result
+    for the caller to compare.
 
     With more than one of `threads` the partitions of a STARK are verified in so many forks of this process, where it
     has no other threads and that takes less time.
@@ -256,6 +258,7 @@ def verify(
         tree_wires=tree_wires,
         wrap=wrap,
         circuit=circuit,
+        proof_type=proof_type,
     )
 
 

@@ -168,6 +168,12 @@ class StatesCircuit(Protocol):
     def stated_circuit(self) -> str:
         """The name of that circuit."""
 
+    def stated_type(self) -> str:
+        """The type of proof that the statement names. It decides what is stated beside the circuit."""
+
+    def types_of_circuit(self) -> Sequence[str]:
+        """All types of proofs of that circuit, the stated one among them."""
+
 
 @runtime_checkable
 class BindsWhole(Protocol):

@@ -49,9 +49,11 @@ class Verified:
     circuit: str | None = None
     """The circuit that the caller named, of which the key is, and that the statement names too; None if the caller
     named none."""
+    proof_type: str | None = None
+    """The type of proof that the caller named, and that the statement names too; None if the caller named none."""
     unbound: str | None = None
-    """A warning where the statement names the key's circuit and the caller did not: its size is the prover's word then.
-    None for other proofs."""
+    """A warning where the statement names the key's circuit, or one of several types of proofs of it, and the caller
+    did not: that is the prover's word then. None for other proofs."""
     wrap: TakenWrap | None = None
     """The wrap that was verified in place of the one proof. The bits of `proven` are then those of the proofs inside
     the wrap. They say nothing of the wrap's own soundness, nor of how its key was made."""
@@ -97,14 +99,15 @@ def verify_proof(
     tree_wires: int | None = None,
     wrap: tuple[Path, Path] | None = None,
     circuit: str | None = None,
+    proof_type: str | None = None,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors. `output` takes
     the place of the proof's own.
 
     A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused. `tree_wires`
     bounds the circuits that are made for a job that ends in one proof. `wrap` is where the job's wrap lies, which is
-    verified in place of the one proof, and its verification key. `circuit` is the circuit that the key is of, where the
-    statement names one.
+    verified in place of the one proof, and its verification key. `circuit` is the circuit that the key is of, and
+    `proof_type` the type of proof that is expected, where the statement names them.
     """
     if (vk is not None) + trust_own_key + (program is not None) > 1:
         raise UsageError("a verification key, a program and the trust in the proof's own key exclude each other")
@@ -132,8 +135,8 @@ def verify_proof(
         if proof.whole is None or not isinstance(verifier, TakesWrap):
             raise UsageError("the key of a wrap is given, and this is no job that ends in one proof")
         verifier = verifier.with_wrap(*wrap)
-    if circuit is not None:
-        _require_circuit(verifier, circuit, proof.system)
+    if circuit is not None or proof_type is not None:
+        _require_stated(verifier, circuit, proof_type, proof.system)
     proof.verify(verifier, expected_job, threads)
     proven: dict[str, Any] = {}
     if proof.whole is not None and isinstance(verifier, VerifiesWhole):
@@ -165,23 +168,35 @@ def verify_proof(
         proven=proven,
         weakness=verifier.weakness() if isinstance(verifier, KnowsWeakness) else None,
         circuit=circuit,
-        unbound=_unbound(verifier) if circuit is None else None,
+        proof_type=proof_type,
+        unbound=_unbound(verifier, circuit, proof_type),
         wrap=verifier.wrap_taken() if isinstance(verifier, TakesWrap) else None,
     )
 
 
-def _require_circuit(verifier: Verifier, circuit: str, system: str) -> None:
-    """Raise InvalidProof unless the statement is of this circuit, UsageError where it names none."""
+def _require_stated(verifier: Verifier, circuit: str | None, proof_type: str | None, system: str) -> None:
+    """Raise InvalidProof unless the statement is of this circuit and type, UsageError where it names none."""
     if not isinstance(verifier, StatesCircuit):
-        raise UsageError(f"a circuit is named, and a proof of {system} has no statement that names one")
-    if (stated := verifier.stated_circuit()) != circuit:
+        named = "circuit" if circuit is not None else "type of proof"
+        raise UsageError(f"a {named} is named, and a proof of {system} has no statement that names one")
+    if circuit is not None and (stated := verifier.stated_circuit()) != circuit:
         raise InvalidProof(f"the statement is of circuit {stated}, and the key is of {circuit}, as you say")
+    if proof_type is not None and (stated := verifier.stated_type()) != proof_type:
+        raise InvalidProof(f"the statement is of type {stated}, and not of {proof_type}, which is expected")
 
 
-def _unbound(verifier: Verifier) -> str | None:
+def _unbound(verifier: Verifier, circuit: str | None, proof_type: str | None) -> str | None:
     if not isinstance(verifier, StatesCircuit):
         return None
-    return (
-        f"nothing says that this key is of circuit {verifier.stated_circuit()}: the statement's size is the prover's "
-        "word; --circuit (circuit=) names the circuit that the key is of"
-    )
+    if circuit is None:
+        return (
+            f"nothing says that this key is of circuit {verifier.stated_circuit()}: the statement's size is the "
+            "prover's word; --circuit (circuit=) names the circuit that the key is of"
+        )
+    if proof_type is None and len(types := verifier.types_of_circuit()) > 1:
+        return (
+            f"nothing says that the proof is to be of type {verifier.stated_type()}: the circuit has {len(types)}, and "
+            f"which one the statement names is the prover's word; --proof-type (proof_type=) names the expected one of "
+            f"{', '.join(types)}"
+        )
+    return None

@@ -31,6 +31,7 @@ def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
         "own_program": verified.own_program or None,
         "proven": verified.proven,
         "circuit": verified.circuit,
+        "proof_type": verified.proof_type,
         "unbound": verified.unbound,
         "weakness": verified.weakness,
         "wrap": None if verified.wrap is None else _wrap(verified.wrap),
@@ -68,6 +69,8 @@ def rows(loaded: Proof, verified: Verified, vk: str) -> Iterator[tuple[str, str]
     yield "key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]"
     if verified.circuit is not None:
         yield "circuit", f"{escape(verified.circuit)}\n[dim]given: of the key, and of the statement[/]"
+    if verified.proof_type is not None:
+        yield "type", f"{escape(verified.proof_type)}\n[dim]given, and of the statement[/]"
     stated = "as expected" if verified.job_expected else "what the file states; --job says which one you expect"
     yield "job", f"{loaded.job_digest.hex()}\n[dim]{stated}[/]"
 

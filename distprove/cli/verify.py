@@ -98,6 +98,14 @@ def verify(
             metavar="NAME", help="The circuit that the key is of, where the statement names one; another is refused."
         ),
     ] = None,
+    proof_type: Annotated[
+        str | None,
+        typer.Option(
+            "--proof-type",
+            metavar="NAME",
+            help="The expected type of proof, where the statement names one, as StackedDrg32GiBV1_1.",
+        ),
+    ] = None,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -148,8 +156,8 @@ def verify(
         return
     if wrap_vk is not None and (is_of_several(proof) or is_aggregate(proof)):
         raise UsageError("--wrap-vk is for one job that ends in one proof")
-    if circuit is not None and (is_of_several(proof) or is_aggregate(proof)):
-        raise UsageError("--circuit is for the proof of one job, whose statement names a circuit")
+    if (circuit or proof_type) is not None and (is_of_several(proof) or is_aggregate(proof)):
+        raise UsageError("--circuit and --proof-type are for the proof of one job, whose statement names them")
     if is_of_several(proof):
         from distprove.cli.several_jobs import verify_several
 
@@ -204,6 +212,7 @@ def verify(
         tree_wires=tree_wires,
         wrap=None if wrap_vk is None else (proof, wrap_vk),
         circuit=circuit,
+        proof_type=proof_type,
     )
     if as_json:
         print_json({"status": "verified", **told.record(loaded, verified)})

@@ -194,6 +194,14 @@ class UpdateProof:
 UPDATE_PROOFS = {name: UpdateProof(name, size) for size in SIZES for name in [f"StackedDrg{size}V1"]}
 """The registered types of proofs of updates by name."""
 
+
+def types_of(circuit: str) -> list[str]:
+    """The registered types of proofs of a circuit."""
+    every: list[SealProof | PostProof | UpdateProof] = [*SEAL_PROOFS.values(), *POST_PROOFS.values()]
+    every += UPDATE_PROOFS.values()
+    return [proof.name for proof in every if proof.circuit == circuit]
+
+
 Proof = TypeVar("Proof")
 
 

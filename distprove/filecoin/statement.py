@@ -19,8 +19,20 @@ ELEMENT = 32
 """Bytes of a commitment, an id or a seed."""
 
 
+class ProofType(Protocol):
+    """A registered type of a proof."""
+
+    @property
+    def name(self) -> str:
+        """Its name, such as StackedDrg32GiBV1_1."""
+
+
 class Statement(Protocol):
     """The statement of a job."""
+
+    @property
+    def proof(self) -> ProofType:
+        """The type of proof that it is of."""
 
     @property
     def kind(self) -> str:

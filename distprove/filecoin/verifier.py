@@ -8,6 +8,7 @@ from typing import Any
 
 from distprove.errors import InvalidProof, VanillaMismatch
 from distprove.filecoin.kinds import statement_of
+from distprove.filecoin.sectors import types_of
 from distprove.filecoin.statement import Statement, digest_of
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
@@ -68,6 +69,12 @@ class FilecoinVerifier(Stated, Groth16Verifier):
 
     def stated_circuit(self) -> str:
         return self.statement.circuit
+
+    def stated_type(self) -> str:
+        return self.statement.proof.name
+
+    def types_of_circuit(self) -> list[str]:
+        return types_of(self.statement.circuit)
 
 
 def split_key(carried: dict[str, Any]) -> tuple[VerificationKey, Statement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 import distprove
 from distprove.errors import InvalidProof, UsageError
+from distprove.filecoin.porep import SealStatement
 from distprove.filecoin.post import PostStatement
-from distprove.filecoin.sectors import POST_PROOFS, UPDATE_PROOFS
+from distprove.filecoin.sectors import POST_PROOFS, SEAL_PROOFS, UPDATE_PROOFS, types_of
 from distprove.filecoin.statement import Statement
 from distprove.filecoin.update import UpdateStatement
 from distprove.groth16.snarkjs import write_verification_key
@@ -67,6 +69,32 @@ def test_a_winning_post_of_small_sectors_under_the_key_of_large_ones_is_refused(
         distprove.verify(proof, vk=vk, circuit=large.circuit)
     assert "filecoin/winning-post-2KiB" in str(distprove.verify(proof, vk=vk).unbound)
     assert distprove.verify(proof, trust_own_key=True, circuit=POST.circuit).unbound is None
+
+
+@pytest.mark.parametrize("stated", ["StackedDrg2KiBV1", "StackedDrg2KiBV1_1", "StackedDrg2KiBV1_1_Feat_SyntheticPoRep"])
+def test_a_seal_of_another_type_of_the_circuit_is_refused(stated: str, tmp_path: Path) -> None:
+    """Types of one circuit have other graphs and challenges: which one is proven decides what that is worth."""
+    facts = [bytes([k]) * 31 + b"\0" for k in range(1, 5)]
+    statement = SealStatement(SEAL_PROOFS[stated], bytes(32), *facts)
+    proof, vk = proven(statement, tmp_path)
+    for expected in types_of(statement.circuit):
+        if expected == stated:
+            checked = distprove.verify(proof, vk=vk, circuit=statement.circuit, proof_type=expected)
+            assert (checked.proof_type, checked.unbound) == (expected, None)
+            assert distprove.verify(proof, vk=vk, proof_type=expected).unbound is not None, "the circuit is open"
+            continue
+        with pytest.raises(InvalidProof, match=f"of type {stated}, and not of {expected}, which is expected"):
+            distprove.verify(proof, vk=vk, circuit=statement.circuit, proof_type=expected)
+    told = distprove.verify(proof, vk=vk, circuit=statement.circuit).unbound
+    assert told is not None
+    assert f"of type {stated}: the circuit has 4" in told
+    assert "StackedDrg2KiBV1_2_Feat_NonInteractivePoRep" in told
+
+
+def test_every_type_is_of_its_circuit() -> None:
+    every = [*SEAL_PROOFS.values(), *POST_PROOFS.values(), *UPDATE_PROOFS.values()]
+    assert Counter(len(types_of(proof.circuit)) for proof in every) == {4: 20, 2: 10, 1: 10}
+    assert all(proof.name in types_of(proof.circuit) for proof in every)
 
 
 def test_a_proof_without_a_statement_names_no_circuit(tmp_path: Path) -> None:

@@ -80,15 +80,19 @@ def test_the_proof_is_verified_and_exported(posted: Posted) -> None:
     assert "nothing says that this key is of circuit filecoin/window-post-2KiB" in " ".join(checked.output.split())
     assert "came with the proof" in run("verify", posted.folder / "run", "--trust-own-key").output
     named = ("verify", posted.folder / "run", "--vk", posted.vk, "--circuit")
-    told = run(*named, "filecoin/window-post-2KiB")
+    typed = ("filecoin/window-post-2KiB", "--proof-type", "StackedDrgWindow2KiBV1_2")
+    told = run(*named, *typed)
     assert told.exit_code == 0
     assert "nothing says" not in told.output
+    assert "to be of type StackedDrgWindow2KiBV1_2: the circuit has 2" in run(*named, typed[0]).output
+    other = run(*named, *typed[:2], "StackedDrgWindow2KiBV1", "--json")
+    assert (other.exit_code, json.loads(other.stdout)["error"]["type"]) == (1, "InvalidProof")
     refused = run(*named, "filecoin/window-post-8MiB", "--json")
     assert (refused.exit_code, json.loads(refused.stdout)["error"]["type"]) == (1, "InvalidProof")
-    facts = [json.loads(run(*flags, "--json").stdout) for flags in (named[:-1], (*named, "filecoin/window-post-2KiB"))]
-    assert [(each["circuit"], each["unbound"] is None) for each in facts] == [
-        (None, False),
-        ("filecoin/window-post-2KiB", True),
+    facts = [json.loads(run(*flags, "--json").stdout) for flags in (named[:-1], (*named, *typed))]
+    assert [(each["circuit"], each["proof_type"], each["unbound"] is None) for each in facts] == [
+        (None, None, False),
+        ("filecoin/window-post-2KiB", "StackedDrgWindow2KiBV1_2", True),
     ]
     exported = run("export", posted.folder / "run", "--out", posted.folder / "E")
     assert exported.exit_code == 0, exported.output
