@@ -23,6 +23,9 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.proof import Proof
 
+AGGREGATE = "aggregate.bin"
+"""The file of a run that has the aggregate of its sector."""
+
 
 def included(sectors: Sequence[SealStatement]) -> bytes:
     """What the transcript includes of the sectors, 32 bytes. Raises UsageError for sectors of several types."""

@@ -54,6 +54,12 @@ class FilecoinOptions(Options):
     comm_r_new: str | None = setting("of an update: likewise of the new replica", flag="--comm-r-new")
     comm_d_new: str | None = setting("of an update: likewise of the new data", flag="--comm-d-new")
 
+    aggregate: Path | None = setting(
+        "of a PoRep: aggregation keys (.srs); at the end the partitions' proofs are also aggregated, into the run's "
+        "aggregate.bin",
+        flag="--aggregate",
+    )
+
     @property
     def vanilla(self) -> tuple[str, Path]:
         """The setting of the vanilla proofs, and their file. Raises UsageError unless there is one."""
@@ -76,7 +82,7 @@ class FilecoinOptions(Options):
         post = name.endswith("post")
         if post != (self.randomness is not None):
             raise UsageError("`randomness` and `winning_post` or `window_post` go together")
-        of_porep = ("prover_id", "sector", "porep_id")
+        of_porep = ("prover_id", "sector", "porep_id", "aggregate")
         if name != "c1" and (other := [each for each in of_porep if getattr(self, each) is not None]):
             raise UsageError(f"`{other[0]}` is for `c1`")
         if name != "update" and any(getattr(self, each) is not None for each in COMMITMENTS):

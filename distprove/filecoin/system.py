@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from distprove.filecoin.verifier import SNARK, Stated, snark
 from distprove.groth16.inputs import Inputs
 from distprove.groth16.system import Groth16Synthesiser, Groth16System, SharedFiles
 from distprove.options import InputFile
-from distprove.system import Partition, PartitionProof
+from distprove.proof import Proof
+from distprove.system import DeviceTask, Partition, PartitionProof
 from kernels.maths.curves import BLS12_381
 from kernels.maths.encoding import pack, unpack
 
@@ -50,6 +51,8 @@ class FilecoinSystem(Stated, FilecoinKey):
         when the job's `vk` is not the key inside its proving key."""
         named = {"zkey": options.zkey, "params": options.params}
         system = cls({name: path for name, path in named.items() if path is not None}, read_given(options))
+        if options.aggregate is not None:
+            system.aggregate_with(options.aggregate)
         system.require_key(options.vk)
         return system
 
@@ -75,6 +78,16 @@ class FilecoinSystem(Stated, FilecoinKey):
     def verification_key(self) -> dict[str, Any]:
         """The Groth16 key, and the statement from which a verifier derives the public inputs."""
         return {"key": self.key.to_dict(), "kind": self.statement.kind, "statement": self.statement.record()}
+
+    def aggregate(self, proof: Proof, run: Callable[[DeviceTask], Any]) -> tuple[str, bytes] | None:
+        """The aggregate of the sector's partitions as Filecoin's network takes it, otherwise as of Groth16."""
+        if (keys := self._aggregation_keys()) is None:
+            return None
+        from distprove.filecoin.aggregate import AGGREGATE, aggregate_sectors, sectors_of
+        from distprove.host.machine import usable_threads
+
+        key, sectors, proofs = sectors_of([proof])
+        return AGGREGATE, aggregate_sectors(key, sectors, proofs, keys, run, threads=usable_threads())
 
     def published(self, proofs: Sequence[PartitionProof]) -> dict[str, bytes]:
         return {SNARK: snark(proofs)}

@@ -46,6 +46,7 @@ from kernels.maths.encoding import unpack
 
 if TYPE_CHECKING:
     from distprove.circuits.circuit import WitnessProgram as CircuitProgram
+    from distprove.groth16.aggregate.srs import Srs
     from distprove.groth16.witness import WitnessProgram
     from distprove.proof import Proof
 
@@ -168,18 +169,25 @@ class Groth16System(Groth16Verifier):
     def aggregate(self, proof: Proof, run: Callable[[DeviceTask], Any]) -> tuple[str, bytes] | None:
         """Aggregate under the keys of `aggregate_with`, where `run` has it done. Raises InvalidProof, InputError;
         InvalidKey for a file that has other keys by now."""
-        if self._srs is None:
+        if (keys := self._aggregation_keys()) is None:
             return None
         from distprove.groth16.aggregate.aggregator import aggregate_jobs
         from distprove.groth16.aggregate.jobs import AGGREGATE_FILE, published
-        from distprove.groth16.aggregate.srs import read_srs
         from distprove.host.machine import usable_threads
+
+        return AGGREGATE_FILE, published(aggregate_jobs([proof], keys, run, threads=usable_threads()))
+
+    def _aggregation_keys(self) -> Srs | None:
+        """The keys of `aggregate_with`, if any. Raises InputError; InvalidKey for a file that has other keys by now."""
+        if self._srs is None:
+            return None
+        from distprove.groth16.aggregate.srs import read_srs
 
         path, digest, _ = self._srs
         keys = read_srs(path)
         if keys.verifier.digest != digest:
             raise InvalidKey(f"{path}: other aggregation keys than when the job began")
-        return AGGREGATE_FILE, published(aggregate_jobs([proof], keys, run, threads=usable_threads()))
+        return keys
 
     def with_inputs(self, sources: Sequence[InputFile]) -> Groth16System:
         """This system, its key not read again, for other inputs of the same kind."""

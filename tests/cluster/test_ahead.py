@@ -11,11 +11,12 @@ import pytest
 from cluster.scheduler import events as e
 from cluster.scheduler.ahead import RANK
 from cluster.scheduler.views import identity
+from cluster.service.views import Priority
 from distprove.errors import ClusterError, UsageError
 from distprove.settings import ExecutorSettings
 from tests.cluster.scheduler.test_rules import Rig
 from tests.cluster.scheduler.world import SYSTEMS, make_job
-from tests.cluster.test_scheduler import Jobs, Toy, digests, standing, toy, until  # noqa: F401
+from tests.cluster.test_scheduler import Gate, Jobs, Toy, digests, gate, standing, toy, until, waiting  # noqa: F401
 from tests.support.toy_system import RESIDENT
 
 
@@ -153,3 +154,38 @@ def test_without_a_worker_it_ends_with_the_reason() -> None:
     rig.send(e.Left("w0"))
     (end,) = [effect for effect in rig.effects if isinstance(effect, e.Ended)]
     assert "no prover is left (its node left the cluster)" in str(end.error)
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_an_urgent_job_passes_a_long_one_of_another_key_on_the_same_device(
+    local: ExecutorSettings,
+    toy: Toy,  # noqa: F811
+    tmp_path: Path,
+    gate: Gate,  # noqa: F811
+    in_flight: int,
+) -> None:
+    """As a WinningPoSt and then a WindowPoSt pass a sector's partitions, with all three keys resident. They wait for
+    those that the prover has already, at most as many as may be in flight."""
+    sizes = {"porep": 9, "window": 2, "winning": 1}
+    ranks = {"porep": Priority.NORMAL, "window": Priority.HIGH, "winning": Priority.URGENT}
+    systems = {name: toy(size, key=name.encode(), gate=gate) for name, size in sizes.items()}
+    with standing(replace(local, in_flight=in_flight)) as scheduler:
+        for system in systems.values():
+            scheduler.load_ahead(identity(system), system).done.result(120)
+        assert len(digests(scheduler)) == 3
+        jobs = Jobs(scheduler, tmp_path)
+        for name, system in systems.items():
+            jobs.start(name, system, rank=ranks[name].rank)
+            if name == "porep":
+                assert gate.held.wait(120), "its first partition is being proven"
+        ready = {"window": sizes["window"], "winning": 1}
+        until(lambda: all(waiting(scheduler).get(job, (0, 0))[1] >= n for job, n in ready.items()), "it gets not ready")
+        gate.open.set()
+        for name, system in systems.items():
+            jobs.proven(name, system)
+            assert jobs.clients[name].cold is False
+    order = [place.split()[0] for place in gate.came]
+    first = order.index("winning")
+    assert order[:first] == ["porep"] * first
+    assert first <= in_flight
+    assert order[first:] == ["winning", "window", "window", *["porep"] * (sizes["porep"] - first)]

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from distprove.errors import DistproveError, FormatError, InvalidProof, UsageError
+from distprove.errors import DistproveError, FormatError, InvalidKey, InvalidProof, UsageError
 from distprove.filecoin.aggregate import aggregate_sectors, included, sectors_of, verify_sectors
+from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.porep import Sealed, SealStatement
 from distprove.filecoin.sectors import SEAL_PROOFS
+from distprove.filecoin.system import FilecoinSystem
 from distprove.groth16.aggregate.aggregator import run_on
 from distprove.groth16.aggregate.generic_srs import read_generic_srs
-from distprove.groth16.aggregate.srs import Srs
-from distprove.groth16.aggregate.srs_setup import srs_from_generic
+from distprove.groth16.aggregate.srs import Srs, read_srs
+from distprove.groth16.aggregate.srs_setup import insecure_srs, srs_from_generic
 from distprove.groth16.proof import Groth16Proof
 from distprove.proof import Proof, partition_digest
 from distprove.system import PartitionProof
@@ -168,3 +170,43 @@ def test_a_non_interactive_sector_is_not_given_twice(made: Made) -> None:
     seeded = {**carried, "statement": {**carried["statement"], "seed": bytes([1]) * 32}}
     with pytest.raises(InvalidProof, match="drawn without one"):
         sectors_of([again, replace(proof, verification_key=seeded)])
+
+
+def test_a_job_ends_in_the_aggregate_of_its_sector(made: Made, tmp_path: Path) -> None:
+    """Of a non-interactive sector of 2 KiB, which has 13 partitions, under keys for 16 proofs."""
+    sector, key, srs = silent(made.sectors[0]), made.secret.key, tmp_path / "keys.srs"
+    with CpuBackend(threads=2) as cpu:
+        insecure_srs(BLS12_381, 16, cpu).write(srs)
+        carried = {"key": key.to_dict(), "kind": sector.kind, "statement": sector.record()}
+        public = [tuple(sector.public_inputs(k)) for k in range(sector.partitions)]
+        partitions = [
+            PartitionProof(f"partition-{k}", bytes(32), own, made.secret.prove(list(own), seed=k).to_dict())
+            for k, own in enumerate(public)
+        ]
+        assert len(partitions) == 13
+        proof = Proof.bind("filecoin", key.digest(), carried, partitions)
+        system = FilecoinSystem.__new__(FilecoinSystem)
+        system.__dict__ |= {"key": key, "_srs": None, "sources": tuple(partitions), "_facts": {}}
+        assert system.aggregate(proof, run_on(cpu, 2)) is None
+        system.aggregate_with(srs)
+        assert system.aggregates()
+        done = system.aggregate(proof, run_on(cpu, 2))
+        assert done is not None
+        assert done[0] == "aggregate.bin"
+        verifier = read_srs(srs).verifier
+        verify_sectors(key, [sector], done[1], verifier, threads=2)
+        other = replace(sector, comm_r=made.sectors[1].comm_r)
+        with pytest.raises(InvalidProof):
+            verify_sectors(key, [other], done[1], verifier, threads=2)
+        insecure_srs(BLS12_381, 16, cpu).write(srs)
+        with pytest.raises(InvalidKey, match="other aggregation keys than when the job began"):
+            system.aggregate(proof, run_on(cpu, 2))
+
+
+def test_an_aggregate_is_of_a_sealed_sector() -> None:
+    with pytest.raises(UsageError, match="`aggregate` is for `c1`"):
+        FilecoinOptions(
+            zkey=VECTORS / "aggregate.json",
+            update=VECTORS / "update.json.gz",
+            aggregate=VECTORS / "aggregate.json",
+        ).check()

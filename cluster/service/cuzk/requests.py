@@ -75,7 +75,9 @@ def read_request(request: Any) -> Asked:
     if request.sector_size and request.sector_size != SIZES[proof.size]:
         raise UsageError(f"sector_size is {request.sector_size}, and {proof.name} is of sectors of {SIZES[proof.size]}")
     if proof.name in SEAL_PROOFS and SEAL_PROOFS[proof.name].draw is Draw.NON_INTERACTIVE and setting == "c1":
-        raise UsageError("a non-interactive PoRep ends in an aggregate, which is not made here")
+        raise UsageError(
+            "a non-interactive PoRep ends in an aggregate: submit it to the service itself, with `aggregate`"
+        )
     settings: dict[str, Any] = {"proof_type": proof.name}
     if setting == "c1":
         if not request.vanilla_proof:
