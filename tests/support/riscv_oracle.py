@@ -198,7 +198,7 @@ class Interpreter:
             word = self.cycle & M32
         elif number == 6:
             self.permute(word)
-        elif number in (7, 8, 9, 10, 11) and self._sets_number(range(7, 10) if number < 10 else range(10, 12)):
+        elif number in range(7, 14) and self._sets_number(number):
             self.compute(number, word)
         else:
             raise Trapped(f"unknown host call {number}")
@@ -218,8 +218,9 @@ class Interpreter:
         self.words.update(zip(keys, after, strict=True))
         self.now.permuted.append((before, after, previous))
 
-    def _sets_number(self, numbers: range) -> bool:
-        """Whether the program has an instruction `li a7, NUMBER` with one of these."""
+    def _sets_number(self, call: int) -> bool:
+        """Whether the program has an instruction `li a7, NUMBER` with this one or another of the same table."""
+        numbers = next(group for group in (range(7, 10), range(10, 12), range(12, 14)) if call in group)
         return any(word == 0x893 + (number << 20) for word in self.code.values() for number in numbers)
 
     def compute(self, number: int, address: int) -> None:
@@ -236,27 +237,27 @@ class Interpreter:
             self.touch(pointer, 0, words)
             self.touch(address, 2, [pointer, *state], [pointer, *compressed(state, schedule)])
         else:
-            self.multiply(address, number == 11)
+            self.multiply(address, number % 2 == 1, 8 if number < 12 else 12)
 
-    def multiply(self, address: int, adds: bool) -> None:
-        """x y, or x y + addend, modulo a number of 256 bits."""
-        context = self.operand(address, 12)
+    def multiply(self, address: int, adds: bool, size: int) -> None:
+        """x y, or x y + addend, modulo a number of so many words."""
+        context = self.operand(address, 4 + size)
         to, *given = context[:4]
         given = given[: 2 + adds]
-        if adds and abs(given[2] - address) < (48 if given[2] > address else 32):
+        if adds and abs(given[2] - address) < 4 * (size + 4 if given[2] > address else size):
             raise Trapped("addend and modulus overlap")
-        operands = [self.operand(pointer, 8) for pointer in given]
+        operands = [self.operand(pointer, size) for pointer in given]
         x, y, addend, m = map(joined, (*operands, *[[0]] * (3 - len(operands)), context[4:]))
-        quotient, rest = divmod(x * y + addend, m or 1 << 256)
-        if quotient >> 256:
-            raise Trapped("a quotient of more than 256 bits")
-        before = self.operand(to, 8)
+        quotient, rest = divmod(x * y + addend, m or 1 << 32 * size)
+        if quotient >> 32 * size:
+            raise Trapped("a quotient with more words than the numbers")
+        before = self.operand(to, size)
         for slot, (pointer, words) in enumerate(zip(given[:2], operands[:2], strict=True)):
             self.touch(pointer, slot, words)
         self.touch(address, 2, context)
         if adds:
             self.touch(given[2], 2, operands[2])
-        self.touch(to, 3, before, [rest >> 32 * k & M32 for k in range(8)])
+        self.touch(to, 3, before, [rest >> 32 * k & M32 for k in range(size)])
 
     def operand(self, address: int, count: int) -> list[int]:
         """So many words of memory."""

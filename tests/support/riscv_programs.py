@@ -102,7 +102,7 @@ SHA256_START = (
 """The first state of SHA-256."""
 MESSAGE, FACTORS = DATA + 0x100, DATA + 0x400
 """Where the programs below have the words of a message, and the context of a product; the operands follow it."""
-RESULT, X, Y, ADDEND = range(FACTORS + 0x100, FACTORS + 0x180, 0x20)
+RESULT, X, Y, ADDEND = range(FACTORS + 0x100, FACTORS + 0x200, 0x40)
 
 
 def hashing(*calls: int) -> Image:
@@ -124,12 +124,14 @@ def multiplying(
     modulus: int,
     pointers: tuple[int, int, int, int] = (RESULT, X, Y, ADDEND),
     shown: bool = True,
+    words: int = 8,
 ) -> Image:
-    """One product modulo a number; without an addend by the other call. If it is `shown`, the lowest word of what is
-    where the result usually is becomes the output. Operands that have one place have the value of the last of them."""
-    code = [*asm.li(10, FACTORS), *asm.call(10 if addend is None else 11)]
+    """One product modulo a number, all of so many words; without an addend by the other call. If it is `shown`, the
+    lowest word of what is where the result usually is becomes the output. Operands that have one place have the value
+    of the last of them."""
+    code = [*asm.li(10, FACTORS), *asm.call((10 if words == 8 else 12) + (addend is not None))]
     code += [*asm.li(8, RESULT), asm.load("lw", 10, 8), *asm.call(2)] if shown else []
     data = {FACTORS + 4 * k: pointer for k, pointer in enumerate(pointers)}
     for start, number in zip((FACTORS + 16, *pointers[1:]), (modulus, x, y, addend or 0), strict=True):
-        data |= {start + 4 * k: number >> 32 * k & 0xFFFFFFFF for k in range(8)}
+        data |= {start + 4 * k: number >> 32 * k & 0xFFFFFFFF for k in range(words)}
     return of_words(*code, data=data)

@@ -13,11 +13,16 @@ KECCAK_CALL = 6
 """The call that the table `keccak` answers."""
 SHA256_CALLS = {"sha256_block": 7, "sha256_extend": 8, "sha256_compress": 9}
 MODULAR_CALLS = {"multiply_modulo": 10, "multiply_add_modulo": 11}
-PRECOMPILES: Mapping[str, Mapping[str, int]] = {"sha256": SHA256_CALLS, "modular": MODULAR_CALLS}
+MODULAR_384_CALLS = {"multiply_modulo_384": 12, "multiply_add_modulo_384": 13}
+PRECOMPILES: Mapping[str, Mapping[str, int]] = {
+    "sha256": SHA256_CALLS,
+    "modular": MODULAR_CALLS,
+    "modular384": MODULAR_384_CALLS,
+}
 """The tables that only programs with a call of theirs have, by name, each with the calls that it answers."""
-ALL_CALLS = {**CALLS, "keccak_f": KECCAK_CALL, **SHA256_CALLS, **MODULAR_CALLS}
+ALL_CALLS = {**CALLS, "keccak_f": KECCAK_CALL, **SHA256_CALLS, **MODULAR_CALLS, **MODULAR_384_CALLS}
 
-CALL_WORDS = {KECCAK_CALL: 50, 7: 25, 8: 64, 9: 73, 10: 36, 11: 44}
+CALL_WORDS = {KECCAK_CALL: 50, 7: 25, 8: 64, 9: 73, 10: 36, 11: 44, 12: 52, 13: 64}
 """The words that a call accesses, as riscv.h has them."""
 
 _LOAD_NUMBER = 0x893

@@ -66,7 +66,7 @@ class Stop(enum.IntEnum):
     OUTPUT_LIMIT = 15, "more output is written than a run may have"
     BEYOND = 16, "an access beyond the end of memory"
     OVERLAP = 17, "a host call whose addend and modulus overlap"
-    QUOTIENT = 18, "a product modulo a number that neither factor is below: its quotient has more than 256 bits"
+    QUOTIENT = 18, "a product modulo a number that neither factor is below: its quotient has more bits than they"
 
 
 _NAMES = (

@@ -1,10 +1,11 @@
-"""The table `modular`: the host calls that multiply numbers of 256 bits, and may add one, modulo a third.
+"""The tables `modular` and `modular384`: the host calls that multiply numbers of 256 bits, or of 384, and may add one,
+modulo a third.
 
 A row is one call: x y + a = q m + r over the integers, with r below m. The numbers are limbs of 16 bits, which are
-looked up; a is words of 32, as memory has them. A modulus of 0 stands for 2^256.
+looked up; a is words of 32, as memory has them. A modulus of 0 stands for 2^256, or 2^384.
 
 The coefficients of both sides at each power of 2^32 are joined from those at two powers of 2^16. A product of limbs is
-below 2^32 and there are at most 16 of one power, so such a coefficient is below 2^53 in size, and its carry below 2^21:
+below 2^32 and there are at most 24 of one power, so such a coefficient is below 2^53 in size, and its carry below 2^21:
 carries are looked up in 22 bits, with 2^21 added. No side of an equation comes round p.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from operator import add, mul
+from operator import add
 
 import numpy as np
 
@@ -20,36 +21,42 @@ from distprove.stark.air import Air, CppRows, Expression, Table
 from distprove.stark.air.definition import Value
 from distprove.stark.riscv.accesses import accesses_of, calls_of_number
 from distprove.stark.riscv.buses import HOST, KECCAK, in_range, word
-from distprove.stark.riscv.calls import MODULAR_CALLS
+from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.record import Record, Words64
 from kernels.maths.goldilocks import P
 
-LIMBS = 16
-WORDS = 8
 POINTERS = ("result", "x", "y", "addend")
 """The addresses with which the memory that a call names begins. The modulus follows."""
-COLUMNS = {
-    "on": 1,
-    "adds": 1,  # 1 for a call with an addend
-    "time": 1,
-    "key": 1,  # of the first word that the argument names
-    "pointers": len(POINTERS),
-    "x": LIMBS,
-    "y": LIMBS,
-    "modulus": LIMBS,
-    "quotient": LIMBS,
-    "result": LIMBS,
-    "addend": WORDS,
-    "before": WORDS,  # what was where the result goes
-    "low": LIMBS - 1,  # of a carry: bits 0 to 15, and then 16 to 21
-    "high": LIMBS - 1,
-    "whole": 1,  # 1 where the modulus is 0, which stands for 2^256
-    "inverse": 1,  # of the sum of its limbs, elsewhere
-    "differs": 3,  # bits of the number of the highest word in which result and modulus differ
-    "gap": 2,  # by how much, less 1
-}
+
+
+def columns_for(words: int) -> dict[str, int]:
+    """The columns of the table for numbers of so many words."""
+    limbs = 2 * words
+    return {
+        "on": 1,
+        "adds": 1,  # 1 for a call with an addend
+        "time": 1,
+        "key": 1,  # of the first word that the argument names
+        "pointers": len(POINTERS),
+        "x": limbs,
+        "y": limbs,
+        "modulus": limbs,
+        "quotient": limbs,
+        "result": limbs,
+        "addend": words,
+        "before": words,  # what was where the result goes
+        "low": limbs - 1,  # of a carry: bits 0 to 15, and then 16 to 21
+        "high": limbs - 1,
+        "whole": 1,  # 1 where the modulus is 0, which stands for 2^256 or 2^384
+        "inverse": 1,  # of the sum of its limbs, elsewhere
+        "four": words // 4,  # marks the four words with the highest one in which result and modulus differ
+        "place": 2,  # bits of its place among these
+        "gap": 2,  # by how much they differ there, less 1
+    }
+
+
 _WORD = 1 << 32
-_CARRY = 1 << 21
+_CARRY_BITS = 22
 
 
 def total(terms: Sequence[Expression]) -> Expression:
@@ -57,16 +64,13 @@ def total(terms: Sequence[Expression]) -> Expression:
     return reduce(add, terms)
 
 
-def product(factors: Sequence[Expression]) -> Expression:
-    """The product of one or more."""
-    return reduce(mul, factors)
-
-
 class ModularAir(Air):
     """A row is a call."""
 
     name = "modular"
-    main: Mapping[str, int] = COLUMNS
+    words = 8
+    """Words of a number, a multiple of four."""
+    main: Mapping[str, int] = columns_for(words)
 
     def define(self, t: Table) -> None:
         row = t.this
@@ -78,7 +82,7 @@ class ModularAir(Air):
                 in_range(t, limb, 16, row.on, f"{name} {k}")
         for k, (low, high) in enumerate(zip(row.low, row.high, strict=True)):
             in_range(t, low, 16, row.on, f"carry {k}")
-            in_range(t, high, 6, row.on, f"upper carry {k}")
+            in_range(t, high, _CARRY_BITS - 16, row.on, f"upper carry {k}")
         for k, limb in enumerate(row.addend):
             t.always((1 - row.adds) * limb, f"no addend {k}")
         modulus, result = words_of(row.modulus), words_of(row.result)
@@ -88,18 +92,20 @@ class ModularAir(Air):
         t.boolean(row.whole)
         t.always(total_modulus * row.inverse + row.whole - row.on, "a modulus that is not 0")
         t.always(total_modulus * row.whole, "a modulus that is 0")
-        for bit in row.differs:
-            t.boolean(bit)
-        # Of degree 3. With it more interactions share a column than without.
-        differs = [product([bit if k >> i & 1 else 1 - bit for i, bit in enumerate(row.differs)]) for k in range(WORDS)]
-        compared = row.on - row.whole
-        for k in range(1, WORDS):
-            t.always(compared * total(differs[:k]) * (modulus[k] - result[k]), f"equal above, {k}")
+        for flag in (*row.four, *row.place):
+            t.boolean(flag)
+        t.always(total(list(row.four)) + row.whole - row.on, "one word differs")
+        low, high = row.place
+        places = [(1 - high) * (1 - low), (1 - high) * low, high * (1 - low), high * low]
+        # Of degree 3: at degree 4, twice as many interactions share a column as at a lower one.
+        differs = [four * place for four in row.four for place in places]
+        for k in range(1, self.words):
+            t.always(total(differs[:k]) * (modulus[k] - result[k]), f"equal above, {k}")
         difference = total([flag * (m - r) for flag, m, r in zip(differs, modulus, result, strict=True)])
-        t.always(compared * (difference - 1 - word(row.gap)), "below the modulus")
+        t.always(difference - (row.on - row.whole) * (1 + word(row.gap)), "below the modulus")
 
         address = 4 * row.key
-        number = row.on * MODULAR_CALLS["multiply_modulo"] + row.adds
+        number = row.on * min(PRECOMPILES[self.name].values()) + row.adds
         call = {"call": number, "argument": address, "time": row.time, "result": address, "exit": 0}
         t.receive(HOST, call, times=row.on, at_most=1)
         self._send_words(t, modulus, result)
@@ -108,17 +114,20 @@ class ModularAir(Air):
         """x y + a = q m + r, by powers of 2^32."""
         row = t.this
         x, y, m, q = (row[name] for name in ("x", "y", "modulus", "quotient"))
+        half = 1 << (_CARRY_BITS - 1)
+        limbs = len(x)
         at = [
-            total([x[i] * y[k - i] - q[i] * m[k - i] for i in range(LIMBS) if 0 <= k - i < LIMBS])
-            for k in range(2 * LIMBS - 1)
+            total([x[i] * y[k - i] - q[i] * m[k - i] for i in range(limbs) if 0 <= k - i < limbs])
+            for k in range(2 * limbs - 1)
         ]
         carry: Value = 0
-        for k in range(LIMBS):
-            beside = row.addend[k] - result[k] if k < WORDS else -row.whole * words_of(q)[k - WORDS]
+        for k in range(limbs):
+            own = k - self.words
+            beside = row.addend[k] - result[k] if own < 0 else -row.whole * words_of(q)[own]
             value = at[2 * k] + carry + beside
             if 2 * k + 1 < len(at):
                 value = value + (1 << 16) * at[2 * k + 1]
-            carry = row.low[k] + (1 << 16) * row.high[k] - _CARRY * row.on if k < LIMBS - 1 else 0
+            carry = row.low[k] + (1 << 16) * row.high[k] - half * row.on if k < limbs - 1 else 0
             t.always(value - _WORD * carry, f"product {k}")
 
     def _send_words(self, t: Table, modulus: Sequence[Expression], result: Sequence[Expression]) -> None:
@@ -143,14 +152,21 @@ class ModularAir(Air):
                 t.send(KECCAK, sent, times=row.on)
 
 
+class Modular384Air(ModularAir):
+    """The same for numbers of 384 bits."""
+
+    name = "modular384"
+    words = 12
+    main: Mapping[str, int] = columns_for(words)
+
+
 def words_of(limbs: Sequence[Expression]) -> list[Expression]:
     """The words of 32 bits."""
     return [word((limbs[k], limbs[k + 1])) for k in range(0, len(limbs), 2)]
 
 
-MODULAR_ROWS = CppRows(
-    """
-    constexpr int LIMBS = 16, WORDS = 8;
+_ROWS = """
+    constexpr int LIMBS = 2 * WORDS;
 
     DP_ROW void row(const Inputs& in, u64 i, Row& out) {
       const bool on = i < in.count[0];
@@ -206,39 +222,44 @@ MODULAR_ROWS = CppRows(
       for (int k = 0; k < WORDS; ++k)
         if (word(2 * WORDS + k) != word(4 * WORDS + k)) highest = k;
       if (whole) highest = 0;
-      for (int k = 0; k < 3; ++k) out[column::differs + k] = highest >> k & 1;
+      for (int k = 0; k < WORDS / 4; ++k) out[column::four + k] = on & !whole & highest / 4 == k;
+      for (int k = 0; k < 2; ++k) out[column::place + k] = highest >> k & 1;
       const u64 gap = on & !whole ? word(2 * WORDS + highest) - word(4 * WORDS + highest) - 1 : 0;
       out[column::gap] = gap & 0xffff;
       out[column::gap + 1] = gap >> 16 & 0xffff;
     }
-    """,
-    columns=COLUMNS,
-    inputs=("words", "calls", "count"),
-)
+    """
 
 
-def modular_inputs(record: Record) -> dict[str, Words64]:
-    """The arrays from which `MODULAR_ROWS` makes the rows of a segment's calls: the words of x, y, modulus, quotient,
+def rows_of(words: int) -> CppRows:
+    """The function of the table's rows for numbers of so many words."""
+    return CppRows(f"constexpr int WORDS = {words};{_ROWS}", columns_for(words), ("words", "calls", "count"))
+
+
+def modular_inputs(record: Record, name: str, words: int) -> dict[str, Words64]:
+    """The arrays from which `rows_of` makes the rows of a segment's calls: the words of x, y, modulus, quotient,
     result, addend and of what was in the result's place; whether there is an addend, time, key, and the pointers."""
-    words, calls = list[Words64](), list[Words64]()
-    for adds, number in enumerate(MODULAR_CALLS.values()):
-        argument, cycle = calls_of_number(record, number)
-        accesses = accesses_of(record, number).astype(np.uint64)
-        before, n = accesses[:, :, 1], len(accesses)
-        x, y, pointers, modulus = before[:, :8], before[:, 8:16], before[:, 16:20], before[:, 20:28]
-        addend = before[:, 28:36] if adds else np.zeros((n, WORDS), dtype=np.uint64)
-        result = accesses[:, -WORDS:, 2]
+    numbers, calls = list[Words64](), list[Words64]()
+    for adds, call in enumerate(PRECOMPILES[name].values()):
+        argument, cycle = calls_of_number(record, call)
+        accesses = accesses_of(record, call).astype(np.uint64)
+        before, n, pointers = accesses[:, :, 1], len(accesses), len(POINTERS)
+        x, y, rest = before[:, :words], before[:, words : 2 * words], before[:, 2 * words :]
+        modulus = rest[:, pointers : pointers + words]
+        addend = rest[:, pointers + words :][:, :words] if adds else np.zeros((n, words), dtype=np.uint64)
+        result = accesses[:, -words:, 2]
         quotient = quotients(x, y, addend, modulus)
-        words.append(np.concatenate((x, y, modulus, quotient, result, addend, before[:, -WORDS:]), axis=1))
+        numbers.append(np.concatenate((x, y, modulus, quotient, result, addend, before[:, -words:]), axis=1))
         ends = np.full(n, adds, dtype=np.uint64), 4 * (cycle + np.uint64(1)), argument.astype(np.uint64) // np.uint64(4)
-        calls.append(np.concatenate((np.stack(ends, axis=1), pointers), axis=1))
-    joined = {name: np.concatenate(each).T.copy() for name, each in (("words", words), ("calls", calls))}
+        calls.append(np.concatenate((np.stack(ends, axis=1), rest[:, :pointers]), axis=1))
+    joined = {what: np.concatenate(each).T.copy() for what, each in (("words", numbers), ("calls", calls))}
     return {**joined, "count": np.array([joined["calls"].shape[1]], dtype=np.uint64)}
 
 
 def quotients(x: Words64, y: Words64, addend: Words64, modulus: Words64) -> Words64:
-    """(x y + addend) / modulus without the remainder, of numbers (n, 8) of words; 0 stands for 2^256."""
+    """(x y + addend) / modulus without the remainder, of numbers (n, words); a modulus of 0 stands for 2^(32 words)."""
+    words = x.shape[1]
     parts = ([int.from_bytes(row, "little") for row in each.astype("<u4")] for each in (x, y, addend, modulus))
-    found = [(a * b + c) // (m or 1 << 256) for a, b, c, m in zip(*parts, strict=True)]
-    data = b"".join(number.to_bytes(4 * WORDS, "little") for number in found)
-    return np.frombuffer(data, dtype="<u4").reshape(-1, WORDS).astype(np.uint64)
+    found = [(a * b + c) // (m or 1 << 32 * words) for a, b, c, m in zip(*parts, strict=True)]
+    data = b"".join(number.to_bytes(4 * words, "little") for number in found)
+    return np.frombuffer(data, dtype="<u4").reshape(-1, words).astype(np.uint64)

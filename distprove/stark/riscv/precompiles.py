@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from distprove.stark.air import Air, CppRows
 from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.keccak import some
-from distprove.stark.riscv.modular import MODULAR_ROWS, ModularAir, modular_inputs
+from distprove.stark.riscv.modular import Modular384Air, ModularAir, modular_inputs, rows_of
 from distprove.stark.riscv.record import Record, Usage, Words64
 from distprove.stark.riscv.sha256 import ROWS_EACH, SHA256_ROWS, Sha256Air, sha256_inputs
 from kernels.interface.arrays import Array
@@ -46,10 +47,16 @@ class Precompile:
         return self.rows.make(backend, 1 << log_rows, **given)
 
 
+def _modular(air: ModularAir) -> Precompile:
+    inputs = partial(modular_inputs, name=air.name, words=air.words)
+    return Precompile(air, rows_of(air.words), 1, inputs)
+
+
 TABLES: Mapping[str, Precompile] = {
     each.air.name: each
     for each in (
         Precompile(Sha256Air(), SHA256_ROWS, ROWS_EACH, sha256_inputs),
-        Precompile(ModularAir(), MODULAR_ROWS, 1, modular_inputs),
+        _modular(ModularAir()),
+        _modular(Modular384Air()),
     )
 }

@@ -22,8 +22,11 @@ constexpr u32 CLASSES = 8;                   // classes of operations that a seg
 constexpr u32 STATE_WORDS = 50, STATE_BYTES = 4 * STATE_WORDS;  // of Keccak-f
 
 // Numbers of the host calls that access memory, and the words that each accesses. All numbers are below HOST_CALLS.
-enum Call : u32 { KECCAK_F = 6, SHA256_BLOCK, SHA256_EXTEND, SHA256_COMPRESS, MULTIPLY, MULTIPLY_ADD, HOST_CALLS };
-constexpr u32 CALL_WORDS[HOST_CALLS] = {0, 0, 0, 0, 0, 0, STATE_WORDS, 25, 64, 73, 36, 44};
+enum Call : u32 {
+  KECCAK_F = 6, SHA256_BLOCK, SHA256_EXTEND, SHA256_COMPRESS,
+  MULTIPLY, MULTIPLY_ADD, MULTIPLY_384, MULTIPLY_ADD_384, HOST_CALLS
+};
+constexpr u32 CALL_WORDS[HOST_CALLS] = {0, 0, 0, 0, 0, 0, STATE_WORDS, 25, 64, 73, 36, 44, 52, 64};
 
 // A segment ends behind such a call if a table of one call more could have more rows than the largest table beside it: a
 // row for each cycle, and ROWS_ALWAYS that a segment has in any case. Rows are those of a call in the table that computes

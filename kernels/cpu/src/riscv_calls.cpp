@@ -1,4 +1,4 @@
-// Host calls that work on memory, but Keccak-f: SHA-256 and products modulo a number of 256 bits. docs/riscv.md, "Host
+// Host calls that work on memory, but Keccak-f: SHA-256 and products modulo a number of 256 or 384 bits. docs/riscv.md, "Host
 // calls", is the specification.
 #include <algorithm>
 #include <cstring>
@@ -9,8 +9,6 @@
 namespace dp::riscv {
 
 namespace {
-
-constexpr u32 LIMBS = 8;  // words of a number
 
 u32 small_sigma(u32 x, int first, int second, int shifted) {
   return sha256_rotated(x, first) ^ sha256_rotated(x, second) ^ x >> shifted;
@@ -39,6 +37,9 @@ void compress(const u32 (&w)[64], u32* state) {
   for (int i = 0; i < 8; ++i) state[i] += v[i];
 }
 
+constexpr u32 MOST_LIMBS = 12;  // words of a number
+
+template <int LIMBS>
 bool below(const u32* a, const u32* b) {
   for (int i = LIMBS - 1; i >= 0; --i)
     if (a[i] != b[i]) return a[i] < b[i];
@@ -47,6 +48,7 @@ bool below(const u32* a, const u32* b) {
 
 // The remainder of `n`, of 2 LIMBS words, by `m`, which is not 0; words are least significant first. Knuth, The Art of
 // Computer Programming, volume 2, 4.3.1, algorithm D.
+template <int LIMBS>
 void remainder_of(const u32* n, const u32* m, u32* out) {
   int size = LIMBS;
   while (m[size - 1] == 0) --size;
@@ -61,7 +63,7 @@ void remainder_of(const u32* n, const u32* m, u32* out) {
   u32 v[LIMBS], u[2 * LIMBS + 1];
   const auto shifted = [&](u32 high, u32 low) { return (u32)(((u64)high << 32 | low) << shift >> 32); };
   for (int i = 0; i < size; ++i) v[i] = shifted(m[i], i ? m[i - 1] : 0);
-  for (int i = 0; i <= 2 * (int)LIMBS; ++i) u[i] = shifted(i < 2 * (int)LIMBS ? n[i] : 0, i ? n[i - 1] : 0);
+  for (int i = 0; i <= 2 * LIMBS; ++i) u[i] = shifted(i < 2 * LIMBS ? n[i] : 0, i ? n[i - 1] : 0);
   for (int j = 2 * LIMBS - size; j >= 0; --j) {
     const u64 top = (u64)u[j + size] << 32 | u[j + size - 1];
     u64 digit = top / v[size - 1], rest = top % v[size - 1];
@@ -87,17 +89,18 @@ void remainder_of(const u32* n, const u32* m, u32* out) {
       }
     }
   }
-  for (int i = 0; i < (int)LIMBS; ++i)
+  for (int i = 0; i < LIMBS; ++i)
     out[i] = i < size ? (u32)(((u64)u[i + 1] << 32 | u[i]) >> shift) : 0;
 }
 
-// x y + a modulo m, where 0 stands for 2^256. False where the quotient has more than 256 bits.
+// x y + a modulo m, where 0 stands for the power of two above all numbers. False where the quotient has more words than they.
+template <int LIMBS>
 bool multiply_add(const u32* x, const u32* y, const u32* a, const u32* m, u32* out) {
   u32 n[2 * LIMBS] = {};
   if (a != nullptr) std::memcpy(n, a, LIMBS * sizeof(u32));
-  for (u32 i = 0; i < LIMBS; ++i) {
+  for (int i = 0; i < LIMBS; ++i) {
     u64 carry = 0;
-    for (u32 k = 0; k < 2 * LIMBS - i; ++k) {
+    for (int k = 0; k < 2 * LIMBS - i; ++k) {
       carry += (k < LIMBS ? (u64)x[i] * y[k] : 0) + n[i + k];
       n[i + k] = (u32)carry;
       carry >>= 32;
@@ -107,8 +110,8 @@ bool multiply_add(const u32* x, const u32* y, const u32* a, const u32* m, u32* o
     std::memcpy(out, n, LIMBS * sizeof(u32));
     return true;
   }
-  if (!below(n + LIMBS, m)) return false;
-  remainder_of(n, m, out);
+  if (!below<LIMBS>(n + LIMBS, m)) return false;
+  remainder_of<LIMBS>(n, m, out);
   return true;
 }
 
@@ -164,29 +167,32 @@ Stop Machine::take(u32 call, u32 argument, Taken& taken, u32& about) {
     return Stop::LIMIT;
   }
   // {result, x, y, addend} as pointers, and the modulus.
-  const bool adds = call == MULTIPLY_ADD;
+  const bool adds = call == MULTIPLY_ADD || call == MULTIPLY_ADD_384, large = call >= MULTIPLY_384;
+  const u32 limbs = large ? 12 : 8;
   about = argument;
-  if ((refused = open_words(argument, 4 + LIMBS, false)) != Stop::LIMIT) return refused;
-  u32 at[4], n[3][LIMBS], m[LIMBS];
+  if ((refused = open_words(argument, 4 + limbs, false)) != Stop::LIMIT) return refused;
+  u32 at[4], n[3][MOST_LIMBS], m[MOST_LIMBS];
   std::memcpy(at, memory + argument, sizeof at);
-  std::memcpy(m, memory + argument + sizeof at, sizeof m);
-  if ((refused = open(at[1], LIMBS, 0, false)) != Stop::LIMIT) return refused;
-  if ((refused = open(at[2], LIMBS, 1, false)) != Stop::LIMIT) return refused;
-  taken.operands[taken.count++] = {argument, 4 + LIMBS, 2, false};
+  std::memcpy(m, memory + argument + sizeof at, 4 * limbs);
+  if ((refused = open(at[1], limbs, 0, false)) != Stop::LIMIT) return refused;
+  if ((refused = open(at[2], limbs, 1, false)) != Stop::LIMIT) return refused;
+  taken.operands[taken.count++] = {argument, 4 + limbs, 2, false};
   if (adds) {
-    if ((refused = open(at[3], LIMBS, 2, false)) != Stop::LIMIT) return refused;
-    if (at[3] < (u64)argument + 4 * (4 + LIMBS) && argument < (u64)at[3] + 4 * LIMBS) return Stop::OVERLAP;
+    if ((refused = open(at[3], limbs, 2, false)) != Stop::LIMIT) return refused;
+    if (at[3] < (u64)argument + 4 * (4 + limbs) && argument < (u64)at[3] + 4 * limbs) return Stop::OVERLAP;
   }
-  if ((refused = open(at[0], LIMBS, 3, true)) != Stop::LIMIT) return refused;
-  for (u32 i = 0; i < (adds ? 3u : 2u); ++i) std::memcpy(n[i], memory + at[i + 1], sizeof n[i]);
+  if ((refused = open(at[0], limbs, 3, true)) != Stop::LIMIT) return refused;
+  for (u32 i = 0; i < (adds ? 3u : 2u); ++i) std::memcpy(n[i], memory + at[i + 1], 4 * limbs);
   about = argument;
-  return multiply_add(n[0], n[1], adds ? n[2] : nullptr, m, taken.result) ? Stop::LIMIT : Stop::QUOTIENT;
+  const auto multiply = large ? multiply_add<12> : multiply_add<8>;
+  return multiply(n[0], n[1], adds ? n[2] : nullptr, m, taken.result) ? Stop::LIMIT : Stop::QUOTIENT;
 }
 
 bool Machine::full(u64 cycles) const {
   const u32* const calls = segment_calls_;
   const u64 hashes = (u64)calls[SHA256_BLOCK] + calls[SHA256_EXTEND] + calls[SHA256_COMPRESS];
-  const u64 products = (u64)calls[MULTIPLY] + calls[MULTIPLY_ADD];
+  const u64 products = std::max((u64)calls[MULTIPLY] + calls[MULTIPLY_ADD],
+                                (u64)calls[MULTIPLY_384] + calls[MULTIPLY_ADD_384]);
   u64 words = CALL_WORDS[SHA256_COMPRESS];
   for (u32 call = KECCAK_F; call < HOST_CALLS; ++call) words += (u64)CALL_WORDS[call] * calls[call];
   const u64 rows = std::max({KECCAK_ROWS * (calls[KECCAK_F] + 1), SHA256_ROWS * (hashes + 1), products + 1, words});

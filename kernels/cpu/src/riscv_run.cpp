@@ -385,7 +385,9 @@ ECALL_: {
     case SHA256_EXTEND:
     case SHA256_COMPRESS:
     case MULTIPLY:
-    case MULTIPLY_ADD: {
+    case MULTIPLY_ADD:
+    case MULTIPLY_384:
+    case MULTIPLY_ADD_384: {
       if (!(answered_ >> call & 1)) TRAP(Stop::UNKNOWN_CALL, call);
       Taken taken;
       u32 about;

@@ -202,7 +202,11 @@ def test_calls_that_compute_in_rust(modulus: int, x: int, added: int, message: b
     power = pow(x, 65537, modulus)
     assert words(outcome.output[:64]) == 2 * digest
     assert outcome.output[64:96] == power.to_bytes(32, "little")
-    assert outcome.output[96:] == ((power + added) % modulus).to_bytes(32, "little")
+    assert outcome.output[96:128] == ((power + added) % modulus).to_bytes(32, "little")
+    modulus += ((1 << 128) - 1) << 256
+    power = pow(numbers[1], 65537, modulus)
+    assert outcome.output[128:176] == power.to_bytes(48, "little")
+    assert outcome.output[176:] == ((power + added) % modulus).to_bytes(48, "little")
 
 
 COMPUTES = guest("computes")

@@ -17,7 +17,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import P
 from tests.stark.riscv.test_machine import proven
 from tests.stark.riscv.test_machine_attacks import cells, put, put_end, rules
-from tests.stark.riscv.test_precompiles import MOST, SECP256K1, elf_of
+from tests.stark.riscv.test_precompiles import BLS12_381, MOST, SECP256K1, elf_of
 from tests.stark.test_proofs import check as verify
 from tests.support.riscv_oracle import Interpreter
 from tests.support.riscv_programs import ADDEND, DATA, FACTORS, RESULT, X, Y, multiplying
@@ -34,8 +34,8 @@ class Forger(Interpreter):
         return job_of(Executed(self.image, self.records))
 
 
-def called(x: int = LEFT, y: int = RIGHT, addend: int | None = ADDED, modulus: int = SECP256K1) -> Job:
-    job = Forger(multiplying(x, y, addend, modulus, shown=False), [0], [0], 1 << 10).forged()
+def called(x: int = LEFT, y: int = RIGHT, addend: int | None = ADDED, modulus: int = SECP256K1, words: int = 8) -> Job:
+    job = Forger(multiplying(x, y, addend, modulus, shown=False, words=words), [0], [0], 1 << 10).forged()
     assert rules(job) == set()
     return job
 
@@ -78,8 +78,9 @@ def claim(job: Job, quotient: int, result: int) -> None:
         low = shifted & 0xFFFF
         put(job, "modular", 0, **{f"low_{k}": low, f"high_{k}": (shifted - low) * pow(1 << 16, -1, P)})
     above = [k for k in range(8) if (m ^ result) >> 32 * k & 0xFFFFFFFF]
-    for k in range(3):
-        put(job, "modular", 0, **{f"differs_{k}": above[-1] >> k & 1 if above else 0})
+    for k in range(2):
+        put(job, "modular", 0, **{f"four_{k}": int(bool(above) and above[-1] // 4 == k)})
+        put(job, "modular", 0, **{f"place_{k}": above[-1] >> k & 1 if above else 0})
     if above:
         gap = ((m >> 32 * above[-1] & 0xFFFFFFFF) - (result >> 32 * above[-1] & 0xFFFFFFFF) - 1) % P
         put(job, "modular", 0, gap_0=gap & 0xFFFF, gap_1=(gap - (gap & 0xFFFF)) * pow(1 << 16, -1, P))
@@ -131,8 +132,8 @@ def test_a_result_that_is_the_modulus() -> None:
     job = called(modulus, 1, None, modulus)
     assert honest(job) == (1, 0)
     claim(job, 0, modulus)
-    assert rules(job) == {"below the modulus"}
-    put(job, "modular", 0, differs_0=1, differs_1=1)
+    assert rules(job) == {"below the modulus", "one word differs"}
+    put(job, "modular", 0, four_1=1)
     assert rules(job) == {"below the modulus"}
     put(job, "modular", 0, gap_0=P - 1)
     assert rules(job) == {"bus lookup"}
@@ -146,7 +147,7 @@ def test_a_higher_word_that_is_passed_over() -> None:
     job = called(modulus - 7 + (2 << 32), 1, None, modulus)
     quotient, result = honest(job)
     claim(job, quotient - 1, result + modulus)
-    put(job, "modular", 0, differs_0=0)
+    put(job, "modular", 0, place_0=0)
     low = (modulus - result - modulus) % (1 << 32)
     put(job, "modular", 0, gap_0=(low - 1) & 0xFFFF, gap_1=(low - 1) >> 16)
     assert {"equal above, 1"} <= rules(job)
@@ -166,7 +167,7 @@ def test_a_modulus_of_0_that_is_not_2_to_256() -> None:
     quotient, result = honest(job)
     assert (result, quotient) == (4, MOST - 1)
     put(job, "modular", 0, whole=0)
-    assert {"a modulus that is not 0", "below the modulus"} <= rules(job)
+    assert {"a modulus that is not 0", "one word differs", "below the modulus"} <= rules(job)
     job = called(MOST, MOST, 3, 0)
     claim(job, quotient - 1, result)
     assert "bus lookup" in rules(job) or any(rule.startswith("product") for rule in rules(job))
@@ -273,13 +274,17 @@ def test_accesses_that_are_made_twice() -> None:
 # -- every cell -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("addend", "modulus"), [(ADDED, SECP256K1), (None, SECP256K1), (ADDED, 0), (None, 97)])
-def test_no_cell_can_be_changed(addend: int | None, modulus: int) -> None:
-    job = called(3 if modulus == 97 else LEFT, RIGHT if modulus != 97 else 5, addend, modulus)
-    columns = job.main[0]["modular"]
-    definition = DEFINITIONS["modular"]
-    for k, (name, index) in enumerate(cells("modular", definition.main)):
-        if name in ("inverse", "gap", "differs") and not modulus:
+@pytest.mark.parametrize(
+    ("addend", "modulus", "words"),
+    [(ADDED, SECP256K1, 8), (None, SECP256K1, 8), (ADDED, 0, 8), (None, 97, 8), (ADDED, BLS12_381, 12)],
+)
+def test_no_cell_can_be_changed(addend: int | None, modulus: int, words: int) -> None:
+    job = called(3 if modulus == 97 else LEFT, RIGHT if modulus != 97 else 5, addend, modulus, words)
+    table_name = "modular" if words == 8 else "modular384"
+    columns = job.main[0][table_name]
+    definition = DEFINITIONS[table_name]
+    for k, (name, index) in enumerate(cells(table_name, definition.main)):
+        if name in ("inverse", "gap", "place") and not modulus:
             continue  # nothing is inverted, nor compared
         was = int(columns[k, 0])
         for value in (was + 1, 1 - was if was < 2 else 0):

@@ -11,7 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from distprove.errors import UsageError
-from distprove.stark.riscv.calls import CALL_WORDS, MODULAR_CALLS, PRECOMPILES, SHA256_CALLS, precompiles_in
+from distprove.stark.riscv.calls import CALL_WORDS, PRECOMPILES, precompiles_in
 from distprove.stark.riscv.elf import parse_elf
 from distprove.stark.riscv.executor import Execution, Replay, Snapshot, Stop, Trap
 from distprove.stark.riscv.guest import Guest
@@ -19,6 +19,7 @@ from distprove.stark.riscv.modular import quotients
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import Image
 from distprove.stark.riscv.segment import TABLES, Fixed, log_heights, operation_classes, tables_of
+from kernels.maths.curves import BLS12_381 as BLS12_381_CURVE
 from tests.cli.conftest import run as command
 from tests.stark.riscv.test_executor import same
 from tests.stark.riscv.test_guests import GUESTS
@@ -43,6 +44,7 @@ from tests.support.riscv_programs import (
 from tests.support.riscv_traces import job_of
 
 MOST = (1 << 256) - 1
+BLS12_381 = BLS12_381_CURVE.fq.modulus
 P256, SECP256K1 = (1 << 256) - (1 << 224) + (1 << 192) + (1 << 96) - 1, (1 << 256) - (1 << 32) - 977
 
 
@@ -60,7 +62,7 @@ NUMBERS = st.sampled_from([0, 1, MOST, SECP256K1, P256, 1 << 255, 1 << 32]) | st
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(range(7, 12)), PLACES), min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from(range(7, 14)), PLACES), min_size=1, max_size=3),
     st.lists(PLACES, min_size=4, max_size=4),
     st.lists(NUMBERS, min_size=8, max_size=8),
     st.sampled_from([1, 3, 1000]),
@@ -121,20 +123,22 @@ def test_a_block_is_what_sha_256_says() -> None:
         assert np.frombuffer(execution.memory(DATA + 4, 32), dtype="<u4").tolist() == expected
 
 
-@pytest.mark.parametrize("modulus", [0, 1, 2, 3, 1 << 32, (1 << 32) - 1, 1 << 224, SECP256K1, P256, MOST])
-def test_products(modulus: int) -> None:
-    """Corner values modulo corner values: results, and the traces of those whose quotient has 256 bits."""
-    whole = modulus or 1 << 256
-    for x, y, addend in (
-        (0, 0, 0),
-        (1, MOST, 5),
-        (MOST, MOST, None),
-        (whole - 1, MOST, MOST),
-        (whole - 1, whole - 1, None),
-    ):
-        image = multiplying(x % (1 << 256), y % (1 << 256), addend, modulus)
+MODULI = [0, 1, 2, 3, 1 << 32, (1 << 32) - 1, 1 << 224, SECP256K1, P256, MOST]
+
+
+@pytest.mark.parametrize(
+    ("modulus", "words"),
+    [*((m, 8) for m in MODULI), *((m, 12) for m in (0, 1, BLS12_381, 1 << 383, MOST, MOST << 128))],
+)
+def test_products(modulus: int, words: int) -> None:
+    """Corner values modulo corner values: results, and the traces of those whose quotient has as many words."""
+    bits = 32 * words
+    whole, most = modulus or 1 << bits, (1 << bits) - 1
+    cases = ((0, 0, 0), (1, most, 5), (most, most, None), (whole - 1, most, most), (whole - 1, whole - 1, None))
+    for x, y, addend in cases:
+        image = multiplying(x & most, y & most, addend, modulus, words=words)
         quotient, rest = divmod(x * y + (addend or 0), whole)
-        if quotient >> 256:
+        if quotient >> bits:
             with pytest.raises(Trapped):
                 run(image)
             continue
@@ -143,27 +147,32 @@ def test_products(modulus: int) -> None:
         assert job_of(found).failures() == [], (x, y, addend)
 
 
-@given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
-def test_remainders(numbers: list[tuple[int, int, int, int]]) -> None:
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=4),
+    st.sampled_from([(8, 0), (12, 0), (12, 128), (12, 127)]),
+)
+@settings(max_examples=400, deadline=None)
+def test_remainders(numbers: list[tuple[int, int, int, int]], size: tuple[int, int]) -> None:
     """The executor's division against Python's."""
-    for x, y, addend, modulus in numbers:
-        image = multiplying(x, y, addend, modulus)
+    words, shifted = size
+    bits = 32 * words
+    for small, y, addend, m in numbers:
+        x, modulus = small << shifted, m << shifted
+        image = multiplying(x, y, addend, modulus, words=words)
         data = dict(zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True))
         code = image.code_word.tolist()
         execution = Execution(parse_elf(elf_of(code, {a: w for a, w in data.items() if a >= DATA}), "product"))
-        quotient, rest = divmod(x * y + addend, modulus or 1 << 256)
-        if quotient >> 256:
+        quotient, rest = divmod(x * y + addend, modulus or 1 << bits)
+        if quotient >> bits:
             with pytest.raises(Trap) as trap:
                 execution.run()
             assert trap.value.state is not None
             assert trap.value.state.stop is Stop.QUOTIENT
             continue
         execution.run()
-        assert execution.memory(RESULT, 32) == rest.to_bytes(32, "little")
-        arrays = (
-            np.array([[n >> 32 * k & 0xFFFFFFFF for k in range(8)]], dtype=np.uint64) for n in (x, y, addend, modulus)
-        )
+        assert execution.memory(RESULT, 4 * words) == rest.to_bytes(4 * words, "little")
+        parts = ([n >> 32 * k & 0xFFFFFFFF for k in range(words)] for n in (x, y, addend, modulus))
+        arrays = (np.array([part], dtype=np.uint64) for part in parts)
         assert sum(int(w) << 32 * k for k, w in enumerate(quotients(*arrays)[0])) == quotient
 
 
@@ -175,8 +184,9 @@ def test_remainders(numbers: list[tuple[int, int, int, int]]) -> None:
 def test_operands_in_one_place(pointers: tuple[int, int, int, int]) -> None:
     """The result may replace whatever the call reads, and operands may be one."""
     for addend in (12345, None):
-        found = run(multiplying(7, SECP256K1 - 2, addend, SECP256K1, pointers))
-        assert job_of(found).failures() == []
+        for modulus, words in ((SECP256K1, 8), (BLS12_381, 12)):
+            found = run(multiplying(7, modulus - 2, addend, modulus, pointers, words=words))
+            assert job_of(found).failures() == []
 
 
 @pytest.mark.parametrize("addend", [FACTORS - 28, FACTORS, FACTORS + 44])
@@ -197,13 +207,13 @@ def test_a_guest_has_the_tables_of_its_calls() -> None:
             image = of_words(*asm.li(10, DATA), *asm.call(number))
             assert Fixed.of(image).precompiles == (name,)
             assert [air.name for air in tables_of((name,))] == [*(air.name for air in TABLES), name]
-    both = of_words(*asm.call(11), *asm.call(7))
-    assert Fixed.of(both).precompiles == ("sha256", "modular")
+    several = of_words(*asm.call(12), *asm.call(11), *asm.call(7))
+    assert Fixed.of(several).precompiles == ("sha256", "modular", "modular384")
 
 
 def test_names_tell_the_tables() -> None:
     root = bytes(range(32))
-    for names in ((), ("sha256",), ("modular",), ("sha256", "modular")):
+    for names in ((), ("sha256",), ("modular384",), ("sha256", "modular"), tuple(PRECOMPILES)):
         guest = Guest(root, 0x10000, 9, 8, names)
         assert Guest.parse(str(guest)) == guest
         assert RiscV(guest=str(guest)).tables == tables_of(names)
@@ -218,18 +228,18 @@ def test_a_table_without_a_call_is_absent() -> None:
     """A segment without a call has no row for one, and of a run that has some only the segments with them."""
     found = run(hashing(7, 8), segment=6)
     job = job_of(found)
-    present = [[name in main for name in ("sha256", "modular", "keccak", "keccak_words")] for main in job.main]
-    assert present == [[bool(len(r.accesses)), False, False, bool(len(r.accesses))] for r in found.records]
+    present = [[name in main for name in (*PRECOMPILES, "keccak", "keccak_words")] for main in job.main]
+    assert present == [[bool(len(r.accesses)), False, False, False, bool(len(r.accesses))] for r in found.records]
     assert {flags[0] for flags in present} == {False, True}
 
 
-@pytest.mark.parametrize("number", [7, 9, 10])
+@pytest.mark.parametrize("number", [7, 9, 10, 12])
 def test_many_calls_end_a_segment(number: int) -> None:
     """No table of theirs has more rows than the largest other one, however densely they are made."""
     data = {DATA: MESSAGE, FACTORS: RESULT, FACTORS + 4: X, FACTORS + 8: Y}
     calls = 20_000
     loop = [asm.ECALL, asm.imm("addi", 9, 9, -1)]
-    code = [*asm.li(10, FACTORS if number == 10 else DATA), *asm.li(9, calls), asm.imm("addi", 17, 0, number)]
+    code = [*asm.li(10, FACTORS if number > 9 else DATA), *asm.li(9, calls), asm.imm("addi", 17, 0, number)]
     code += [*loop, asm.branch("bne", 9, 0, -4 * len(loop)), *asm.leave()]
     elf = parse_elf(elf_of(code, data), "many")
     fixed = Fixed.of(elf.image())
@@ -247,8 +257,9 @@ def test_many_calls_end_a_segment(number: int) -> None:
 
 
 def test_words_of_calls_are_those_of_the_tables() -> None:
-    for number in (*SHA256_CALLS.values(), *MODULAR_CALLS.values()):
-        image = multiplying(1, 1, None if number == 10 else 1, 3) if number > 9 else hashing(number)
+    for number in (number for calls in PRECOMPILES.values() for number in calls.values()):
+        words = 8 if number < 12 else 12
+        image = multiplying(1, 1, 1 if number % 2 else None, 3, words=words) if number > 9 else hashing(number)
         (record,) = run(image).records
         assert len(record.accesses) == CALL_WORDS[number]
 
@@ -268,7 +279,11 @@ def test_other_guests_keep_their_keys(name: str, tmp_path: Path) -> None:
     assert hashlib.sha256(path.read_bytes()).hexdigest() == KEYS[name]
 
 
-@pytest.mark.parametrize("image", [hashing(7, 8, 9), multiplying(5, P256 - 1, 9, P256)], ids=["sha256", "modular"])
+@pytest.mark.parametrize(
+    "image",
+    [hashing(7, 8, 9), multiplying(5, P256 - 1, 9, P256), multiplying(BLS12_381 - 1, MOST, MOST, BLS12_381, words=12)],
+    ids=list(PRECOMPILES),
+)
 def test_a_proof(image: Image, tmp_path: Path) -> None:
     data = dict(zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True))
     path = tmp_path / "guest.elf"

@@ -15,6 +15,8 @@ enum {
   GUEST_SHA256_COMPRESS = 9,
   GUEST_MULTIPLY_MODULO = 10,
   GUEST_MULTIPLY_ADD_MODULO = 11,
+  GUEST_MULTIPLY_MODULO_384 = 12,
+  GUEST_MULTIPLY_ADD_MODULO_384 = 13,
 };
 
 static inline uint32_t guest_call(uint32_t number, uint32_t argument) {
@@ -78,6 +80,16 @@ static inline void multiply_modulo(ModularProduct* product) { GUEST_COMPUTE(GUES
 
 // result = x y + addend modulo the modulus.
 static inline void multiply_add_modulo(ModularProduct* product) { GUEST_COMPUTE(GUEST_MULTIPLY_ADD_MODULO, product); }
+
+// The same for numbers of 384 bits.
+typedef struct {
+  uint32_t* result;
+  const uint32_t *x, *y, *addend;
+  uint32_t modulus[12];
+} ModularProduct384;
+
+static inline void multiply_modulo_384(ModularProduct384* product) { GUEST_COMPUTE(GUEST_MULTIPLY_MODULO_384, product); }
+static inline void multiply_add_modulo_384(ModularProduct384* product) { GUEST_COMPUTE(GUEST_MULTIPLY_ADD_MODULO_384, product); }
 
 // Write `size` bytes to the public output, filled up with zeros to a multiple of four.
 static inline void write_bytes(const void* from, size_t size) {

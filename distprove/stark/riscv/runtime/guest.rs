@@ -33,6 +33,8 @@ const SHA256_EXTEND: u32 = 8;
 const SHA256_COMPRESS: u32 = 9;
 const MULTIPLY_MODULO: u32 = 10;
 const MULTIPLY_ADD_MODULO: u32 = 11;
+const MULTIPLY_MODULO_384: u32 = 12;
+const MULTIPLY_ADD_MODULO_384: u32 = 13;
 
 fn call(number: u32, argument: u32) -> u32 {
     let result;
@@ -97,38 +99,44 @@ pub fn sha256_extend(schedule: &mut [u32; 64]) {
     compute::<SHA256_EXTEND, _>(schedule);
 }
 
-/// A number of 256 bits, the lowest word first.
-pub type Number = [u32; 8];
-
-/// Products modulo a number; 0 stands for 2^256.
+/// Products modulo a number of N words, the lowest first: 8 or 12, for 256 or 384 bits. 0 stands for 2^256 or 2^384.
 #[repr(C)]
-pub struct Modulus {
-    result: *mut Number,
-    x: *const Number,
-    y: *const Number,
-    addend: *const Number,
-    modulus: Number,
+pub struct Modulus<const N: usize> {
+    result: *mut [u32; N],
+    x: *const [u32; N],
+    y: *const [u32; N],
+    addend: *const [u32; N],
+    modulus: [u32; N],
 }
 
-impl Modulus {
-    pub const fn new(modulus: Number) -> Self {
+impl<const N: usize> Modulus<N> {
+    pub const fn new(modulus: [u32; N]) -> Self {
+        const { assert!(N == 8 || N == 12) };
         let none = core::ptr::null();
         Modulus { result: core::ptr::null_mut(), x: none, y: none, addend: none, modulus }
     }
 
     /// x y modulo the modulus, and so below it. x or y must be below the modulus.
-    pub fn multiply(&mut self, x: &Number, y: &Number) -> Number {
-        let mut result = [0; 8];
+    pub fn multiply(&mut self, x: &[u32; N], y: &[u32; N]) -> [u32; N] {
+        let mut result = [0; N];
         (self.result, self.x, self.y) = (&mut result, x, y);
-        compute::<MULTIPLY_MODULO, _>(self);
+        if N == 8 {
+            compute::<MULTIPLY_MODULO, _>(self);
+        } else {
+            compute::<MULTIPLY_MODULO_384, _>(self);
+        }
         result
     }
 
     /// x y + addend modulo the modulus, as `multiply`.
-    pub fn multiply_add(&mut self, x: &Number, y: &Number, addend: &Number) -> Number {
-        let mut result = [0; 8];
+    pub fn multiply_add(&mut self, x: &[u32; N], y: &[u32; N], addend: &[u32; N]) -> [u32; N] {
+        let mut result = [0; N];
         (self.result, self.x, self.y, self.addend) = (&mut result, x, y, addend);
-        compute::<MULTIPLY_ADD_MODULO, _>(self);
+        if N == 8 {
+            compute::<MULTIPLY_ADD_MODULO, _>(self);
+        } else {
+            compute::<MULTIPLY_ADD_MODULO_384, _>(self);
+        }
         result
     }
 }

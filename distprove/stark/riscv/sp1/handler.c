@@ -11,8 +11,8 @@ enum {
   HALT = 0x00, WRITE = 0x02, COMMIT = 0x10, COMMIT_DEFERRED = 0x1a, HINT_LEN = 0xf0, HINT_READ = 0xf1,
   SHA_EXTEND = 0x300105, SHA_COMPRESS = 0x010106, KECCAK_PERMUTE = 0x010109, UINT256_MUL = 0x01011d,
   SECP256K1_ADD = 0x01010a, SECP256K1_DOUBLE = 0x00010b, SECP256R1_ADD = 0x01012c, SECP256R1_DOUBLE = 0x00012d,
-  ED_ADD = 0x010107, BN254_ADD = 0x01010e, BN254_DOUBLE = 0x00010f, BN254_FP_ADD = 0x010126, BN254_FP_SUB = 0x010127, BN254_FP_MUL = 0x010128,
-  BN254_FP2_ADD = 0x010129, BN254_FP2_SUB = 0x01012a, BN254_FP2_MUL = 0x01012b,
+  ED_ADD = 0x010107, BN254_ADD = 0x01010e, BN254_DOUBLE = 0x00010f, BN254_FP_ADD = 0x010126, BN254_FP2_MUL = 0x01012b,
+  BLS12381_ADD = 0x01011e, BLS12381_DOUBLE = 0x00011f, BLS12381_FP_ADD = 0x010120, BLS12381_FP2_MUL = 0x010125,
   STDOUT = 1, STDERR = 2, PUBLIC_VALUES_BEFORE_4 = 3, PUBLIC_VALUES = 13,
 };
 
@@ -79,46 +79,54 @@ static void compress(const uint32_t* schedule, uint32_t* state) {
 // x = x y modulo what lies behind y.
 static void multiply_numbers(uint32_t* x, const uint32_t* y) {
   ModularProduct product = {.result = x, .x = x, .y = y};
-  for (int i = 0; i < WORDS; ++i) product.modulus[i] = y[WORDS + i];
+  for (int i = 0; i < 8; ++i) product.modulus[i] = y[8 + i];
   multiply_modulo(&product);
 }
 
 // Add `q` to the point `p`, or `p` to itself.
 static void add_on(Curve curve, uint32_t* p, const uint32_t* q, uint32_t code) {
-  must_have((uint32_t)p, 8 * WORDS, code);
-  if (q != p) must_have((uint32_t)q, 8 * WORDS, code);
   Field field;
   open_field(&field, curve);
+  must_have((uint32_t)p, 8 * field.words, code);
+  must_have((uint32_t)q, 8 * field.words, code);
   if (!(q == p ? double_point(&field, p, curve) : add_points(&field, p, q))) refuse(code);
 }
 
 static void add_edwards_on(uint32_t* p, const uint32_t* q, uint32_t code) {
-  must_have((uint32_t)p, 8 * WORDS, code);
-  must_have((uint32_t)q, 8 * WORDS, code);
   Field field;
   open_field(&field, ED25519);
+  must_have((uint32_t)p, 64, code);
+  must_have((uint32_t)q, 64, code);
   if (!add_edwards(&field, p, q)) refuse(code);
 }
 
-// An operation of BN254's field, or of its extension of degree 2, to `x`.
+// An operation of the field of BN254 or BLS12-381, or of its extension of degree 2, to `x`: sum, difference or product, in the
+// order of the calls' numbers.
 static void compute_in_field(uint32_t* x, const uint32_t* y, uint32_t code) {
-  const int parts = code >= BN254_FP2_ADD ? 2 : 1;
-  must_have((uint32_t)x, 4 * WORDS * parts, code);
-  must_have((uint32_t)y, 4 * WORDS * parts, code);
+  const int large = code <= BLS12381_FP2_MUL;
+  const uint32_t operation = code - (large ? BLS12381_FP_ADD : BN254_FP_ADD);
   Field field;
-  open_field(&field, BN254);
-  if (code == BN254_FP2_MUL) {
+  open_field(&field, large ? BLS12_381 : BN254);
+  const int words = field.words * (operation < 3 ? 1 : 2);
+  must_have((uint32_t)x, 4 * words, code);
+  must_have((uint32_t)y, 4 * words, code);
+  if (operation == 5)
     multiply_pairs(&field, x, y);
-    return;
-  }
-  for (int i = 0; i < WORDS * parts; i += WORDS) {
-    if (code == BN254_FP_ADD || code == BN254_FP2_ADD)
-      plus(&field, x + i, x + i, y + i);
-    else if (code == BN254_FP_MUL)
-      times(&field, x, x, y);
-    else
-      minus(&field, x + i, x + i, y + i);
-  }
+  else if (operation == 2)
+    times(&field, x, x, y);
+  else
+    for (int i = 0; i < words; i += field.words)
+      if (operation == 0 || operation == 3)
+        plus(&field, x + i, x + i, y + i);
+      else
+        minus(&field, x + i, x + i, y + i);
+}
+
+// The curve of a call that adds or doubles points.
+static Curve curve_of(uint32_t code) {
+  if (code == SECP256K1_ADD || code == SECP256K1_DOUBLE) return SECP256K1;
+  if (code == SECP256R1_ADD || code == SECP256R1_DOUBLE) return SECP256R1;
+  return code == BN254_ADD || code == BN254_DOUBLE ? BN254 : BLS12_381;
 }
 
 // The value of t0 after the call.
@@ -159,32 +167,28 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
       keccak_f((uint64_t*)first);
       return code;
     case UINT256_MUL:
-      must_have(first, 4 * WORDS, code);
-      must_have(second, 8 * WORDS, code);
+      must_have(first, 32, code);
+      must_have(second, 64, code);
       multiply_numbers((uint32_t*)first, (const uint32_t*)second);
       return code;
     case SECP256K1_ADD:
     case SECP256R1_ADD:
     case BN254_ADD:
+    case BLS12381_ADD:
       if (first == second) refuse(code);
-      add_on(code == SECP256K1_ADD ? SECP256K1 : code == BN254_ADD ? BN254 : SECP256R1, (uint32_t*)first,
-             (const uint32_t*)second, code);
+      add_on(curve_of(code), (uint32_t*)first, (const uint32_t*)second, code);
       return code;
     case SECP256K1_DOUBLE:
     case SECP256R1_DOUBLE:
     case BN254_DOUBLE:
-      add_on(code == SECP256K1_DOUBLE ? SECP256K1 : code == BN254_DOUBLE ? BN254 : SECP256R1, (uint32_t*)first,
-             (const uint32_t*)first, code);
+    case BLS12381_DOUBLE:
+      add_on(curve_of(code), (uint32_t*)first, (const uint32_t*)first, code);
       return code;
     case ED_ADD:
       add_edwards_on((uint32_t*)first, (const uint32_t*)second, code);
       return code;
-    case BN254_FP_ADD:
-    case BN254_FP_SUB:
-    case BN254_FP_MUL:
-    case BN254_FP2_ADD:
-    case BN254_FP2_SUB:
-    case BN254_FP2_MUL:
+    case BN254_FP_ADD ... BN254_FP2_MUL:
+    case BLS12381_FP_ADD ... BLS12381_FP2_MUL:
       compute_in_field((uint32_t*)first, (const uint32_t*)second, code);
       return code;
     default:

@@ -1,6 +1,7 @@
 // The host calls that compute, in Rust. Private input: a modulus, a number below it and a third, 32 bytes each, the lowest
 // first, and then a message. Public output: the digest of the message by blocks, the same by schedules, the number to the
-// power of 65537 modulo the modulus, and that plus the third number.
+// power of 65537 modulo the modulus, and that plus the third number; and the last two modulo the modulus with 16 bytes of
+// ones before it.
 #![no_std]
 #![no_main]
 
@@ -10,10 +11,26 @@ mod guest;
 extern crate alloc;
 
 use core::convert::TryInto;
-use guest::{read_private, sha256_extend, write_word, Modulus, Number, Sha256};
+use guest::{read_private, sha256_extend, write_word, Modulus, Sha256};
 
-fn number(bytes: &[u8]) -> Number {
+fn number(bytes: &[u8]) -> [u32; 8] {
     core::array::from_fn(|k| u32::from_le_bytes(bytes[4 * k..4 * k + 4].try_into().unwrap()))
+}
+
+/// x to the power of 65537, and that plus another number.
+fn power<const N: usize>(mut modulus: Modulus<N>, x: [u32; N], added: [u32; N]) -> [[u32; N]; 2] {
+    let mut power = x;
+    for _ in 0..16 {
+        power = modulus.multiply(&power, &power);
+    }
+    power = modulus.multiply(&power, &x);
+    let one = core::array::from_fn(|k| (k == 0) as u32);
+    [power, modulus.multiply_add(&power, &one, &added)]
+}
+
+/// A number of twelve words from its lowest eight.
+fn larger(low: [u32; 8], high: u32) -> [u32; 12] {
+    core::array::from_fn(|k| if k < 8 { low[k] } else { high })
 }
 
 #[no_mangle]
@@ -37,16 +54,11 @@ extern "C" fn main() -> u32 {
         sha256_extend(&mut schedule);
         by_schedules.compress(&schedule);
     }
-    let (x, added) = (number(&input[32..]), number(&input[64..]));
-    let mut modulus = Modulus::new(number(&input));
-    let mut power = x;
-    for _ in 0..16 {
-        power = modulus.multiply(&power, &power);
-    }
-    power = modulus.multiply(&power, &x);
-    let one = [1, 0, 0, 0, 0, 0, 0, 0];
-    let sum = modulus.multiply_add(&power, &one, &added);
-    for word in by_blocks.state.iter().chain(&by_schedules.state).chain(&power).chain(&sum) {
+    let (m, x, added) = (number(&input), number(&input[32..]), number(&input[64..]));
+    let small = power(Modulus::new(m), x, added);
+    let large = power(Modulus::new(larger(m, !0)), larger(x, 0), larger(added, 0));
+    let hashes = by_blocks.state.iter().chain(&by_schedules.state);
+    for word in hashes.chain(small.iter().flatten()).chain(large.iter().flatten()) {
         write_word(*word);
     }
     0
