@@ -7,8 +7,9 @@ import pytest
 from distprove.errors import UsageError
 from distprove.stark.example import program_example
 from distprove.stark.program import Cut, Fits
+from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.segment import OPTIONAL, TABLES, raised
+from distprove.stark.riscv.segment import OPTIONAL, raised, tables_of
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
 from tests.support.multilinear_jobs import prove_program
@@ -16,7 +17,7 @@ from tests.support.riscv_asm import branch, call, imm, leave, li, load, op, stor
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_programs import DATA
 
-NAMES = [air.name for air in TABLES]
+NAMES = [air.name for air in tables_of(tuple(PRECOMPILES))]
 SEGMENT = 64
 
 
@@ -32,11 +33,17 @@ def idle() -> list[int]:
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Multiplies and permutes in its middle; a word of the result is written to the output. Nothing divides."""
+    """Multiplies, permutes, hashes and makes products in its middle; a word of a result is written to the output.
+    Nothing divides."""
     permutes = [*li(10, DATA), *call(6), load("lw", 10, 10, 12), *call(2)]
     used = [*li(8, DATA), op("mul", 9, 6, 6), op("xor", 9, 9, 6), store("sb", 9, 8), op("sll", 9, 9, 6), *permutes]
+    used += [*li(10, DATA), *call(8), *li(10, DATA + 0x600), *li(11, DATA + 0x400)]
+    used += [store("sw", 11, 10, 4 * k) for k in range(3)]  # a product whose operands are one
+    used += [*call(10), *call(12)]
     path = tmp_path_factory.mktemp("levelled") / "guest.elf"
-    path.write_bytes(code_file([*idle(), *used, *idle(), *leave(7)], data=bytes(range(240)), data_address=DATA))
+    over_a_cut = [imm("addi", 6, 6, 0)] * 30
+    code = [*idle(), *over_a_cut, *used, *idle(), *leave(7)]
+    path.write_bytes(code_file(code, data=bytes(range(240)), data_address=DATA))
     return str(path)
 
 
