@@ -33,6 +33,7 @@ OF_ONE_SYSTEM = (
             "cuzk",
             "demo",
             "filecoin",
+            "gnark",
             "key",
             "new",
             "programs",

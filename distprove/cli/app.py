@@ -98,6 +98,7 @@ PROGRAMS: Mapping[str, Entry] = {
     "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
     "zkey": Entry("zkey:app", "Contribute to the ceremony of a .zkey, verify it, and export its key."),
     "ptau": Entry("ptau:app", "Verify files of powers-of-tau ceremonies."),
+    "gnark": Entry("gnark:app", "Exchange proofs and verifying keys with gnark."),
     "wtns": Entry("wtns:app", "Make witnesses, and check them against their circuit."),
     "r1cs": Entry("r1cs:app", "Show what is in a circuit's .r1cs file."),
 }

@@ -10,7 +10,7 @@ from distprove.entry import MAP, Exported
 from distprove.errors import InvalidProof
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
-from distprove.groth16 import zcash
+from distprove.groth16 import gnark, zcash
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.snarkjs import format_proof, format_public, format_verification_key
@@ -46,3 +46,26 @@ def export(proof: Proof, folder: Path, beside: Mapping[str, bytes] = _NONE) -> E
     files = (folder / KEY, folder / names[0] / "public.json", folder / names[0] / "proof.json")
     command = ("snarkjs", "groth16", "verify", *map(str, files))
     return Exported(names, command, checks_all=False, own_key=True, weakness=key.weakness)
+
+
+GNARK_KEY = "verifying_key.gnark"
+
+
+def export_for_gnark(proof: Proof, folder: Path) -> list[str]:
+    """Write proof.gnark and public.gnark into a folder for each partition, and verifying_key.gnark. Returns the names
+    of these folders, in the partitions' order.
+
+    Raises InvalidProof for a key that is not the proof's, InputError for a curve that gnark's files are not known of.
+    """
+    key = VerificationKey.from_dict(proof.verification_key)
+    if key.digest() != proof.key_digest:
+        raise InvalidProof("the key that came with the proof is not the one that its digest names")
+    written = gnark.format_verifying_key(key)
+    names = unique([GNARK_KEY, *(partition.name for partition in proof.partitions)])[1:]
+    with Folder.make(folder, private=False) as out:
+        out.write_new(GNARK_KEY, written)
+        for name, partition in zip(names, proof.partitions, strict=True):
+            with out.folder(name) as own:
+                own.write_new("proof.gnark", gnark.format_proof(Groth16Proof.from_dict(partition.data)))
+                own.write_new("public.gnark", gnark.format_public(partition.public))
+    return names

@@ -94,6 +94,13 @@ class Place:
         (self.out / "unfinished" / "proof.msgpack").unlink()
         return self.out / "unfinished"
 
+    def gnark(self) -> tuple[Path | str, ...]:
+        """A proof in gnark's files, with the options that name its key and its public values."""
+        files = self.out / "gnark"
+        assert run("gnark", "export", self.proven, "--out", files).exit_code == 0
+        own = files / "member-0"
+        return own / "proof.gnark", "--vk", files / "verifying_key.gnark", "--public", own / "public.gnark"
+
     def srs(self) -> Path:
         made = self.out / "keys.srs"
         assert run("setup", "aggregation", "--out", made, "--proofs", 4, "--insecure-dev", *CPU).exit_code == 0
@@ -133,6 +140,9 @@ RUNS: dict[str, Words] = {
     "zkey beacon": lambda here: (here.job.zkey, "--out", here.out / "more.zkey", "--beacon", "0c0d", *CPU),
     "zkey export": lambda here: (here.job.zkey, "--out", here.out / "vk.json"),
     "zkey verify": lambda here: (here.ceremony(), "--r1cs", here.r1cs, "--ptau", here.out / "p.ptau", *CPU),
+    "gnark export": lambda here: (here.proven, "--out", here.out / "files"),
+    "gnark verify": lambda here: here.gnark(),
+    "gnark key": lambda here: (here.gnark()[2], "--out", here.out / "vk.json"),
     "ptau verify": lambda here: (here.powers(), *CPU),
     "wtns calculate": lambda here: (*here.program(), "--out", here.out / "w.wtns"),
     "wtns check": lambda here: (here.witness, "--r1cs", here.r1cs, *CPU),

@@ -30,7 +30,17 @@ READ = {
     *("srs", "r1cs", "ptau", "zkey", "params", "wasm", "vk", "aggregate", "guest", "private_file", "public_input"),
     *("generic_srs", "keys", "input_file", "wrap_key", "wrap_vk", "c1", "winning_post", "window_post", "update"),
     *("path", "proof", "srs_verifier", "statement", "run", "runs", "wtns", "output", "token_file", "ca_file"),
-    *("tls_cert", "tls_key", "root", "arguments", "program_elf", "program_file", "program_input", "program_public"),
+    *(
+        "public",
+        "tls_cert",
+        "tls_key",
+        "root",
+        "arguments",
+        "program_elf",
+        "program_file",
+        "program_input",
+        "program_public",
+    ),
 }
 """Names of the paths that commands read."""
 NEITHER = {("up", "folder"), ("submit", "out_folder"), ("cuzk", "spool")}

@@ -52,6 +52,7 @@ BESIDE = {
     "demo": {"backends", "option_groups", "programs", "prove", "variadic"},
     **{name: {"jobs", "option_groups"} for name in ("await", "cancel", "down", "list", "logs", "status", "submit")},
     "export": {"option_groups", "verify"},
+    "gnark": {"option_groups"},
     "kernels": {"option_groups", "variadic"},
     "key": {"option_groups", "programs"},
     "new": {"option_groups"},

@@ -33,6 +33,7 @@ from distprove.filecoin.c1 import parse_c1
 from distprove.filecoin.values import json_value
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
+from distprove.groth16 import gnark
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
 from distprove.groth16.aggregate.srs import VerifierSrs, read_srs
 from distprove.groth16.key_check import check_key
@@ -173,6 +174,27 @@ def use_snarkjs_key(data: bytes) -> None:
     key = parse_verification_key(data)
     if key.n_public == len(PUBLIC):
         verify_groth16(key, PUBLIC, _trapdoor().prove(PUBLIC, 0))
+
+
+@cache
+def _gnark() -> tuple[bytes, bytes, bytes]:
+    """A proof, its key and its public values."""
+    proof = _trapdoor().prove(PUBLIC, 0)
+    return gnark.format_proof(proof), gnark.format_verifying_key(_trapdoor().key), gnark.format_public(PUBLIC)
+
+
+def use_gnark_proof(data: bytes) -> None:
+    assert not verify_groth16(_trapdoor().key, PUBLIC, gnark.parse_proof(data)) or data.startswith(_gnark()[0][:128])
+
+
+def use_gnark_key(data: bytes) -> None:
+    key = gnark.parse_verifying_key(data, BN254)
+    if key.n_public == len(PUBLIC):
+        verify_groth16(key, PUBLIC, _trapdoor().prove(PUBLIC, 0))
+
+
+def use_gnark_public(data: bytes) -> None:
+    assert gnark.format_public(gnark.parse_public(data, BN254)) == data
 
 
 def _is_seed(data: bytes, name: str, load: Callable[[bytes], Any]) -> bool:
@@ -782,6 +804,9 @@ TARGETS: dict[str, Target] = {
     "snarkjs-key": Target(
         cache(lambda: (format_verification_key(_trapdoor().key).encode(),)), use_snarkjs_key, _JSON, 60
     ),
+    "gnark-proof": Target(lambda: _gnark()[:1], use_gnark_proof, (other_bytes,), 300),
+    "gnark-key": Target(lambda: _gnark()[1:2], use_gnark_key, (other_bytes,), 200),
+    "gnark-public": Target(lambda: _gnark()[2:], use_gnark_public, (other_bytes,), 500),
     "groth16-file": Target(lambda: (_groth16().to_bytes(),), use_groth16_file, _FILE, 60),
     "aggregate": Target(
         lambda: (_aggregate().to_bytes(),), use_aggregate, (of_records(load_msgpack, dump_aggregate), *_MSGPACK), 100

@@ -1,0 +1,106 @@
+"""`distprove gnark`: Groth16 proofs and keys in gnark's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from distprove.cli.console import escape, facts_table, out, print_json, reports_errors, warn
+from distprove.cli.option_groups import AsJson, Overwrite, Reads, Writes, run_files
+from distprove.cli.plain_help import App
+from distprove.errors import InvalidProof, UsageError
+
+app = App(no_args_is_help=True, help="Exchange proofs and verifying keys with gnark.")
+
+
+@app.callback()
+def group() -> None:
+    """Exchange proofs and verifying keys with gnark."""
+
+
+@app.command("verify")
+@reports_errors
+def verify(
+    proof: Annotated[
+        Path, typer.Argument(metavar="PROOF", help="A proof, as gnark's WriteTo or WriteRawTo writes it.")
+    ],
+    vk: Annotated[Path, typer.Option(help="The verifying key to trust, likewise.")],
+    public: Annotated[Path, typer.Option(help="The public witness, as its WriteTo writes it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Verify a proof that gnark made, over BN254 or BLS12-381. If it does not hold, the exit code is 1.
+
+    The files may be those of WriteRawTo too. Proofs of circuits with commitments (api.Commit, range checks) are
+    refused.
+    """
+    from distprove.formats.files import read_bounded
+    from distprove.groth16 import gnark
+    from distprove.groth16.verifier import verify as holds
+
+    made = gnark.parse_proof(read_bounded(proof, gnark.MAX_PROOF_BYTES), str(proof))
+    key = gnark.parse_verifying_key(read_bounded(vk, gnark.MAX_KEY_BYTES), made.curve, str(vk))
+    values = gnark.parse_public(read_bounded(public, gnark.MAX_KEY_BYTES), made.curve, str(public))
+    if not holds(key, values, made):
+        raise InvalidProof(f"{proof}: the proof does not hold for these public values under this key")
+    if key.weakness is not None:
+        warn(key.weakness)
+    if as_json:
+        print_json({"status": "verified", "curve": made.curve.name, "key": key.digest().hex(), "public": len(values)})
+        return
+    table = facts_table()
+    table.add_row("result", "verified: 1 proof of gnark")
+    table.add_row("curve", made.curve.title)
+    table.add_row("public", f"{len(values)} values")
+    table.add_row("key", key.digest().hex())
+    out().print(table)
+
+
+@app.command("export")
+@reports_errors
+def export(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run folder, or a proof.msgpack of groth16."), Reads(run_files)
+    ],
+    destination: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/..."), Writes(None)
+    ],
+) -> None:
+    """Write the key and the proof of every partition in gnark's files, which its Go verifier reads."""
+    from cluster.record.run import read_proof
+    from distprove.groth16.export import GNARK_KEY, export_for_gnark
+
+    loaded = read_proof(run)
+    if loaded.system != "groth16":
+        raise UsageError(f"gnark verifies proofs of groth16, and this one is of {loaded.system}")
+    names = export_for_gnark(loaded, destination)
+    out().print(f"{len(names)} partitions in {escape(str(destination))}, with {GNARK_KEY}")
+    out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
+
+
+@app.command("key")
+@reports_errors
+def key(
+    vk: Annotated[
+        Path, typer.Argument(metavar="VK", help="A verifying key, as gnark's WriteTo or WriteRawTo writes it.")
+    ],
+    destination: Annotated[Path, typer.Option("--out", help="The verification_key.json to write."), Writes()],
+    curve: Annotated[str, typer.Option(help="bn254 or bls12-381.")] = "bn254",
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a verifying key of gnark as verification_key.json, for snarkjs and `verify --vk`."""
+    from distprove.formats.files import read_bounded
+    from distprove.groth16 import gnark
+    from distprove.groth16.snarkjs import write_verification_key
+    from kernels.maths.curves import BLS12_381, BN254
+
+    curves = {"bn254": BN254, "bls12-381": BLS12_381}
+    if curve not in curves:
+        raise UsageError(f"--curve is {' or '.join(curves)}, not {curve!r}")
+    read = gnark.parse_verifying_key(read_bounded(vk, gnark.MAX_KEY_BYTES), curves[curve], str(vk))
+    if read.weakness is not None:
+        warn(read.weakness)
+    write_verification_key(destination, read)
+    out().print(f"[bold]{escape(str(destination))}[/]  {read.curve.title}, {read.n_public} public; digest:")
+    out().print(read.digest().hex())
