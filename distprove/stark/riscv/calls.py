@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +26,31 @@ ALL_CALLS = {**CALLS, "keccak_f": KECCAK_CALL, **SHA256_CALLS, **MODULAR_CALLS, 
 CALL_WORDS = {KECCAK_CALL: 50, 7: 25, 8: 64, 9: 73, 10: 36, 11: 44, 12: 52, 13: 64}
 """The words that a call accesses, as riscv.h has them."""
 
-_LOAD_NUMBER = 0x893
-"""addi a7, x0, 0; the constant begins at bit 20."""
+_LOAD_NUMBER, _ECALL = 0x893, 0x73
+"""addi a7, x0, 0, where the constant begins at bit 20; ecall."""
+_NEAR = 8
+"""Instructions behind the one that puts a call's number in place, among which the call is looked for. Compilers place
+few between, and use a7 for other numbers, too."""
 
 
-def precompiles_in(pieces: Iterable[NDArray[np.uint32]]) -> tuple[str, ...]:
-    """Which of `PRECOMPILES` a program of these instruction words has, in their order: those with a call whose number
-    one of its instructions, `li a7, NUMBER`, puts in place."""
-    numbers = {number for calls in PRECOMPILES.values() for number in calls.values()}
-    wanted = np.array([_LOAD_NUMBER | number << 20 for number in numbers], dtype=np.uint32)
-    found = {int(word) >> 20 for words in pieces for word in wanted[np.isin(wanted, words)]}
+def precompiles_in(pieces: Iterable[tuple[NDArray[Any], NDArray[np.uint32]]]) -> tuple[str, ...]:
+    """Which of `PRECOMPILES` a program of these (addresses, instruction words) has, in their order: those with a call
+    whose number one of its instructions, `li a7, NUMBER`, puts in place for an `ecall` close behind it. How the program
+    is cut into pieces makes no difference."""
+    parts = list(pieces)
+    if not parts:
+        return ()
+    addresses = np.concatenate([address for address, _ in parts]).astype(np.int64)
+    order = np.argsort(addresses, kind="stable")
+    addresses, words = addresses[order], np.concatenate([word for _, word in parts])[order]
+    ecalls = addresses[words == _ECALL]
+    found = set()
+    for number in (number for calls in PRECOMPILES.values() for number in calls.values()):
+        loads = addresses[words == (_LOAD_NUMBER | number << 20)]
+        following = np.searchsorted(ecalls, loads)
+        near = following < len(ecalls)
+        if np.any(ecalls[following[near]] - loads[near] <= 4 * _NEAR):
+            found.add(number)
     return tuple(name for name, calls in PRECOMPILES.items() if found & set(calls.values()))
 
 

@@ -407,7 +407,8 @@ def _machine(elf: Elf, pages: int) -> Any:
     table = [(s.address, s.size, s.offset, s.data_size, s.writable, s.executable) for s in elf.segments]
     packed = np.array(table, dtype=np.int64).astype(np.uint32)
     patches = np.array(elf.patches, dtype=np.uint32)
-    calls = answered(precompiles_in(words for _, words in elf.program))
+    pieces = [(start + 4 * np.arange(len(words), dtype=np.int64), words) for start, words in elf.program]
+    calls = answered(precompiles_in(pieces))
     file = np.frombuffer(elf.data, dtype=np.uint8)
     return native.RiscvMachine(_flat(packed), file, _flat(patches), elf.entry, pages, calls)
 

@@ -141,7 +141,7 @@ class Fixed:
     @classmethod
     def of(cls, image: Image) -> Fixed:
         rom = decode(image.code_address, image.code_word)
-        return cls(rom, image_rows(image), precompiles_in([image.code_word]))
+        return cls(rom, image_rows(image), precompiles_in([(image.code_address, image.code_word)]))
 
     def columns(self) -> dict[str, Words64]:
         """The preprocessed columns by table. Rows that fill up are of no use to anyone."""

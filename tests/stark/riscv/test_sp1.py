@@ -231,6 +231,30 @@ def test_fields(a: int, b: int, c: int, d: int, large: bool) -> None:
         assert made == [value % p for value in pair]
 
 
+@pytest.mark.parametrize("operation", range(6))
+@pytest.mark.parametrize("large", [False, True])
+def test_operands_of_a_field_that_overlap(operation: int, large: bool) -> None:
+    """All of both is read before any of the result is written, whatever the distance between them."""
+    p, first, size = (bls12_381.field_modulus, 0x20, 48) if large else (bn128.field_modulus, 0x26, 32)
+    places, base, x = (1, 2)[operation // 3], 0x20000, 0x20100
+    data = random.Random(operation).randbytes(0x200)
+    for shift in (0, 4, size // 2, size - 4, size, 2 * size - 4, -4, -size // 2, -size, 4 - 2 * size):
+        a, b = (
+            [int.from_bytes(data[at - base + size * k :][:size], "little") for k in range(places)]
+            for at in (x, x + shift)
+        )
+        loads = [*asm.li(10, x), *asm.li(11, x + shift), *asm.li(5, 0x0101_00 | first + operation), 0x73]
+        code = code_file([*loads, *asm.li(10, 0), *asm.li(5, 0), 0x73], data=data)
+        made = executed(translate(parse_elf(code, "guest"), "guest"), []).memory(x, size * places)
+        product = [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]] if places == 2 else [a[0] * b[0]]
+        expected = [
+            [m + n for m, n in zip(a, b, strict=True)],
+            [m - n for m, n in zip(a, b, strict=True)],
+            product,
+        ][operation % 3]
+        assert [int.from_bytes(made[size * k :][:size], "little") for k in range(places)] == [v % p for v in expected]
+
+
 def test_points_of_ed25519() -> None:
     """The formula holds for all pairs of points, equal ones too."""
     p = (1 << 255) - 19

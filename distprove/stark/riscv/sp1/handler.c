@@ -114,12 +114,15 @@ static void compute_in_field(uint32_t* x, const uint32_t* y, uint32_t code) {
     multiply_pairs(&field, x, y);
   else if (operation == 2)
     times(&field, x, x, y);
-  else
+  else {
+    uint32_t result[2 * MOST_WORDS];  // x and y may overlap: all of them is read before any of x is written
     for (int i = 0; i < words; i += field.words)
       if (operation == 0 || operation == 3)
-        plus(&field, x + i, x + i, y + i);
+        plus(&field, result + i, x + i, y + i);
       else
-        minus(&field, x + i, x + i, y + i);
+        minus(&field, result + i, x + i, y + i);
+    for (int i = 0; i < words; ++i) x[i] = result[i];
+  }
 }
 
 // The curve of a call that adds or doubles points.
