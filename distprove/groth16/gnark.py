@@ -3,9 +3,9 @@
 The files are those that gnark's `WriteTo` and `WriteRawTo` write. Points are compressed, or x and y in full: then
 without flags, but for infinity over BLS12-381. Numbers are big-endian.
 
-- A proof: A, B, C; from gnark 0.9 on the count of commitments (4 bytes), these, and their proof of knowledge.
-- A verifying key: [alpha]_1, [beta]_1, [beta]_2, [gamma]_2, [delta]_1, [delta]_2, the count and points of K; from 0.11
-  on the counts of committed wires and of commitment keys.
+- A proof: A, B, C; but for old versions the count of commitments (4 bytes), these, and their proof of knowledge.
+- A verifying key: [alpha]_1, [beta]_1, [beta]_2, [gamma]_2, [delta]_1, [delta]_2, the count and points of K; but for
+  old versions the counts of committed wires and of commitment keys.
 - A public witness: the counts of public, secret and all values (4 bytes each), and the values of 32 bytes.
 
 Circuits with commitments (gnark's `api.Commit`, and its range checks) have a verifier of another kind: their files are
@@ -126,7 +126,7 @@ def _with_commitments(data: bytes) -> Iterator[tuple[Form, int]]:
 
 
 def format_proof(proof: Groth16Proof) -> bytes:
-    """A proof as gnark's `WriteTo` writes it from 0.9 on: compressed, without commitments."""
+    """A proof as gnark's `WriteTo` writes it: compressed, without commitments."""
     form = form_of(proof.curve)
     none = form.compress(Group.G1, point_from_ints(proof.curve, Group.G1, None))
     three = ((Group.G1, proof.a), (Group.G2, proof.b), (Group.G1, proof.c))
@@ -158,7 +158,7 @@ def parse_verifying_key(data: bytes, curve: Curve, what: str = "verifying key") 
 
 
 def format_verifying_key(key: VerificationKey) -> bytes:
-    """A key as gnark's `WriteTo` writes it from 0.11 on, compressed. [beta]_1 and [delta]_1, which a verification key
+    """A key as gnark's `WriteTo` writes it, compressed. [beta]_1 and [delta]_1, which a verification key
     of ours lacks and no verifier uses, are infinity."""
     form = form_of(key.curve)
     none = point_from_ints(key.curve, Group.G1, None)

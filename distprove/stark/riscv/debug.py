@@ -25,6 +25,8 @@ def debug_text(elf: Elf, execution: Execution) -> str:
     place = elf.symbol(SYMBOL)
     if place is None or place.address % 4 or not _COUNT.size < place.size <= LARGEST + _COUNT.size:
         return ""
+    if place.address + place.size > 1 << 32:
+        return ""
     content = execution.memory(place.address, place.size)
     (written,) = _COUNT.unpack_from(content)
     ring = content[_COUNT.size :]

@@ -187,6 +187,8 @@ def _read(kind: Any, reader: _Reader, depth: int) -> Any:
     if origin is list:
         return [read(arguments[0]) for _ in range(reader.length())]
     if origin is dict:
+        if typing.get_origin(arguments[0]) in (list, dict):
+            raise UsageError(f"{_shown(kind)} has keys that no dict of Python can have")
         return {read(arguments[0]): read(arguments[1]) for _ in range(reader.length())}
     if origin is tuple:
         return tuple(read(each) for each in arguments)

@@ -19,7 +19,7 @@ import pytest
 import distprove
 from distprove.errors import UsageError
 from distprove.stark.riscv.debug import debug_text
-from distprove.stark.riscv.elf import read_elf
+from distprove.stark.riscv.elf import Elf, Symbol, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs
 from distprove.stark.riscv.project import LANGUAGES, make_project
 from distprove.stark.riscv.values import U64, decode, encode
@@ -185,6 +185,16 @@ def test_a_long_debug_stream_keeps_its_end() -> None:
 
 
 def test_a_file_without_the_symbol_has_no_debug_stream() -> None:
+    assert ran(GUESTS / "sha256.elf", b"abc")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "size"),
+    [(0xFFFFFFFC, 100), (0, 1 << 31), (5, 100), (0x10000, 4), (0x10000, (1 << 20) + 5), (0x20000000, 100), (0, 100)],
+)
+def test_a_symbol_that_makes_no_sense_is_no_stream(address: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file from anyone may name any place: beyond memory, too large, not aligned, or where nothing was written."""
+    monkeypatch.setattr(Elf, "symbol", lambda self, name: Symbol(address, size, name))
     assert ran(GUESTS / "sha256.elf", b"abc")[2] == ""
 
 

@@ -130,6 +130,17 @@ def test_wrong_bytes_are_refused(kind: Any, data: str) -> None:
         decode(kind, bytes.fromhex(data))
 
 
+@given(some.binary(max_size=40))
+def test_any_bytes_are_a_value_or_refused(data: bytes) -> None:
+    for kind, _, _ in KNOWN:
+        try:
+            value = decode(kind, data)
+        except FormatError:
+            continue
+        if kind is not float:  # one that is no number equals nothing
+            assert decode(kind, encode(kind, value)) == value
+
+
 def test_only_zeros_of_a_word_follow_an_output() -> None:
     assert decode(U8, b"\5\0\0\0", padded=True) == 5
     for data in (b"\5\0\0\0\0", b"\5\0\0\1"):
