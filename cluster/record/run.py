@@ -12,6 +12,7 @@
     proof.msgpack               the job's proof
     output.bin                  the job's output, for a STARK whose statement has one of variable length
     aggregate.msgpack           the aggregate of its partitions' proofs, for a job that asks for it
+    aggregate.bin               the same of a Filecoin job
     proof.bin                   of a Filecoin job: the partitions' proofs as its software takes them
     verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
     timeline.json, report.json  when what happened where, and the summary

@@ -204,7 +204,8 @@ class Scheduler:
 
     def load_ahead(self, key: str, system: ProofSystem) -> LoadingAhead:
         """Have the workers load a key that no job asked for yet, after the keys of all jobs. `key` is the `identity` of
-        its system. Raises UsageError where the same is under way."""
+        its system. Raises UsageError where the same is under way, ClusterError."""
+        self.start()  # the workers may have been lost since the last job
         loading = LoadingAhead(key, system, self.kind, lambda job: self.leave(job))
         with self._lock:
             if loading.job.id in self._sinks:

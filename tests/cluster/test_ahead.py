@@ -104,6 +104,21 @@ def test_a_scheduler_that_is_closed_ends_what_waits(local: ExecutorSettings, toy
     assert waiting.done.done()
 
 
+def test_workers_that_were_lost_are_started_for_it(
+    local: ExecutorSettings,
+    toy: Toy,  # noqa: F811
+) -> None:
+    system = toy(1)
+    with standing(local) as scheduler:
+        scheduler._lost(scheduler.fleet, "a test")
+        assert scheduler.load_ahead(identity(system), system).done.result(120) is None
+        assert len(scheduler.keys()) == 1
+        waiting = scheduler.load_ahead("another", toy(1, key=b"another", capacity=0))
+        scheduler._lost(scheduler.fleet, "a test")
+        with pytest.raises(ClusterError):
+            waiting.done.result(120)
+
+
 # -- the machine -------------------------------------------------------------------------------------------------------
 
 
