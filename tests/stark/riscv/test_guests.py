@@ -14,10 +14,12 @@ import pytest
 from Crypto.Hash import keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from py_ecc import bls12_381, bn128
 from py_ecc.secp256k1 import secp256k1
 
 from distprove.stark.riscv.elf import Elf, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Outcome
+from tests.support.curve_points import ed25519_pairs, edwards_sum, p256_points, pairing_points, secp256k1_points
 
 GUESTS = Path(__file__).parent / "guests"
 WORD = 1 << 32
@@ -210,3 +212,35 @@ def test_calls_that_compute_in_rust(modulus: int, x: int, added: int, message: b
 
 
 COMPUTES = guest("computes")
+
+
+CURVES = [secp256k1_points, p256_points, pairing_points(bn128), None, pairing_points(bls12_381)]
+"""In the order of curves.h; the guest of Ed25519 has a test of its own."""
+
+
+def sums(name: str, curve: int, p: tuple[int, int], q: tuple[int, int]) -> tuple[int, list[int]]:
+    """Exit code, and the coordinates of p + q and p + p, by a guest."""
+    size = 48 if curve == 4 else 32
+    given = struct.pack("<I", curve) + b"".join(number.to_bytes(size, "little") for number in (*p, *q))
+    outcome = run(guest(name), given)
+    out = outcome.output
+    return outcome.exit_code, [int.from_bytes(out[k : k + size], "little") for k in range(0, len(out), size)]
+
+
+@pytest.mark.parametrize("name", ["points", "sums"])
+@pytest.mark.parametrize("curve", [0, 1, 2, 4])
+def test_sums_of_points(name: str, curve: int) -> None:
+    """In C and in Rust."""
+    points = CURVES[curve]
+    assert points is not None
+    for seed in range(3):
+        p, q, total, twice = points(random.Random(seed))
+        assert sums(name, curve, p, q) == (0, [*total, *twice])
+    assert sums(name, curve, p, p)[0] == 1
+    assert sums(name, curve, (p[0], 0), q)[0] == 1
+
+
+@pytest.mark.parametrize("name", ["points", "sums"])
+def test_sums_of_points_of_ed25519(name: str) -> None:
+    for p, q in ed25519_pairs():
+        assert sums(name, 3, p, q) == (0, [*edwards_sum(p, q), *edwards_sum(p, p)])

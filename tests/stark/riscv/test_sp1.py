@@ -8,14 +8,11 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from Crypto.PublicKey import ECC
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from py_ecc import bls12_381, bn128
-from py_ecc.secp256k1 import secp256k1
 
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InputError, InvalidProof, UsageError
@@ -31,6 +28,14 @@ from tests.stark.riscv.test_machine import proven
 from tests.stark.test_keccak_slices import keccak_f
 from tests.stark.test_proofs import check
 from tests.support import riscv_asm as asm
+from tests.support.curve_points import (
+    Point,
+    ed25519_pairs,
+    edwards_sum,
+    p256_points,
+    pairing_points,
+    secp256k1_points,
+)
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, code_file, elf_file
 from tests.support.riscv_traces import LAYOUT
 
@@ -257,42 +262,10 @@ def test_operands_of_a_field_that_overlap(operation: int, large: bool) -> None:
 
 def test_points_of_ed25519() -> None:
     """The formula holds for all pairs of points, equal ones too."""
-    p = (1 << 255) - 19
-    d = -121665 * pow(121666, -1, p) % p
-
-    def total(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-        product = d * a[0] * a[1] * b[0] * b[1] % p
-        x, y = a[0] * b[1] + a[1] * b[0], a[1] * b[1] + a[0] * b[0]
-        return x * pow(1 + product, -1, p) % p, y * pow(1 - product, -1, p) % p
-
-    base = ECC.construct(curve="Ed25519", seed=bytes(32)).pointQ
-    a = int(base.x), int(base.y)
-    b = total(a, a)
-    for first, second in ((a, a), (a, b), (b, a), (a, (0, 1)), (a, (p - a[0], a[1]))):
+    for first, second in ed25519_pairs():
         made, cycles = computed(0x0101_07, list(first), list(second))
-        assert tuple(made) == total(first, second)
+        assert tuple(made) == edwards_sum(first, second)
         assert cycles < 8_000
-
-
-def pairing_points(curve: ModuleType) -> Callable[[random.Random], tuple[tuple[int, int], ...]]:
-    """Points of a curve of py_ecc."""
-
-    def points(rng: random.Random) -> tuple[tuple[int, int], ...]:
-        p, q = (curve.multiply(curve.G1, rng.randrange(2, curve.curve_order)) for _ in range(2))
-        return tuple((int(x), int(y)) for x, y in (p, q, curve.add(p, q), curve.double(p)))
-
-    return points
-
-
-def secp256k1_points(rng: random.Random) -> tuple[tuple[int, int], ...]:
-    p, q = (secp256k1.multiply(secp256k1.G, rng.randrange(2, secp256k1.N)) for _ in range(2))
-    return p, q, secp256k1.add(p, q), secp256k1.multiply(p, 2)
-
-
-def p256_points(rng: random.Random) -> tuple[tuple[int, int], ...]:
-    base = ECC.construct(curve="P-256", d=1).pointQ
-    p, q = (base * rng.randrange(2, 1 << 250) for _ in range(2))
-    return tuple((int(point.x), int(point.y)) for point in (p, q, p + q, p * 2))
 
 
 @pytest.mark.parametrize(
@@ -304,9 +277,7 @@ def p256_points(rng: random.Random) -> tuple[tuple[int, int], ...]:
         (pairing_points(bls12_381), 0x1E, 0x1F, 48),
     ],
 )
-def test_points(
-    points: Callable[[random.Random], tuple[tuple[int, int], ...]], add: int, double: int, size: int
-) -> None:
+def test_points(points: Callable[[random.Random], tuple[Point, ...]], add: int, double: int, size: int) -> None:
     for seed in range(4):
         p, q, total, twice = points(random.Random(seed))
         made, cycles = computed(0x0101_00 | add, list(p), list(q), size)

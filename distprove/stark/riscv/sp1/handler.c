@@ -4,8 +4,8 @@
 // is read-only. So nothing in memory decides what is public: a committed word goes to the output in the call itself, and
 // constants and jumps are in the instructions (handler.ld and the flags in the Makefile see to it). What is kept between
 // calls is about the input, which a prover chooses anyway, or only shown.
+#include "curves.h"
 #include "guest.h"
-#include "fields.h"
 
 enum {
   HALT = 0x00, WRITE = 0x02, COMMIT = 0x10, COMMIT_DEFERRED = 0x1a, HINT_LEN = 0xf0, HINT_READ = 0xf1,
@@ -86,18 +86,18 @@ static void multiply_numbers(uint32_t* x, const uint32_t* y) {
 // Add `q` to the point `p`, or `p` to itself.
 static void add_on(Curve curve, uint32_t* p, const uint32_t* q, uint32_t code) {
   Field field;
-  open_field(&field, curve);
+  field_open(&field, curve);
   must_have((uint32_t)p, 8 * field.words, code);
   must_have((uint32_t)q, 8 * field.words, code);
-  if (!(q == p ? double_point(&field, p, curve) : add_points(&field, p, q))) refuse(code);
+  if (!(q == p ? point_double(&field, p) : point_add(&field, p, q))) refuse(code);
 }
 
 static void add_edwards_on(uint32_t* p, const uint32_t* q, uint32_t code) {
   Field field;
-  open_field(&field, ED25519);
+  field_open(&field, ED25519);
   must_have((uint32_t)p, 64, code);
   must_have((uint32_t)q, 64, code);
-  if (!add_edwards(&field, p, q)) refuse(code);
+  if (!edwards_add(&field, p, q)) refuse(code);
 }
 
 // An operation of the field of BN254 or BLS12-381, or of its extension of degree 2, to `x`: sum, difference or product, in the
@@ -106,21 +106,21 @@ static void compute_in_field(uint32_t* x, const uint32_t* y, uint32_t code) {
   const int large = code <= BLS12381_FP2_MUL;
   const uint32_t operation = code - (large ? BLS12381_FP_ADD : BN254_FP_ADD);
   Field field;
-  open_field(&field, large ? BLS12_381 : BN254);
+  field_open(&field, large ? BLS12_381 : BN254);
   const int words = field.words * (operation < 3 ? 1 : 2);
   must_have((uint32_t)x, 4 * words, code);
   must_have((uint32_t)y, 4 * words, code);
   if (operation == 5)
-    multiply_pairs(&field, x, y);
+    pair_multiply(&field, x, y);
   else if (operation == 2)
-    times(&field, x, x, y);
+    field_multiply(&field, x, x, y);
   else {
-    uint32_t result[2 * MOST_WORDS];  // x and y may overlap: all of them is read before any of x is written
+    uint32_t result[2 * FIELD_WORDS];  // x and y may overlap: all of them is read before any of x is written
     for (int i = 0; i < words; i += field.words)
       if (operation == 0 || operation == 3)
-        plus(&field, result + i, x + i, y + i);
+        field_add(&field, result + i, x + i, y + i);
       else
-        minus(&field, result + i, x + i, y + i);
+        field_subtract(&field, result + i, x + i, y + i);
     for (int i = 0; i < words; ++i) x[i] = result[i];
   }
 }

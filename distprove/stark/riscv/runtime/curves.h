@@ -1,0 +1,179 @@
+// Fields of 256 or 384 bits and the groups of curves over them, for guests in C, by the host calls for products: numbers have 8
+// words, or 12 over BLS12-381, the lowest first. A point is x and then y. Every constant is in instructions: the handler of
+// SP1's calls uses this, and a store of its guest could change what lies in memory between two calls.
+#pragma once
+#include "guest.h"
+
+enum { FIELD_WORDS = 12 };
+
+typedef uint32_t FieldNumber[FIELD_WORDS];
+
+typedef enum { SECP256K1, SECP256R1, BN254, ED25519, BLS12_381 } Curve;
+
+typedef struct {
+  ModularProduct384 product;  // for numbers of 8 words its beginning
+  int words;                  // of a number, 8 or 12
+  Curve curve;
+  FieldNumber one, minus_one;
+} Field;
+
+static inline void field_set(uint32_t* to, uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t e, uint32_t f, uint32_t g,
+                             uint32_t h) {
+  to[0] = a, to[1] = b, to[2] = c, to[3] = d, to[4] = e, to[5] = f, to[6] = g, to[7] = h;
+}
+
+// The field of a curve's coordinates.
+static inline void field_open(Field* f, Curve curve) {
+  uint32_t* const m = f->product.modulus;
+  if (curve == SECP256K1)
+    field_set(m, 0xfffffc2f, 0xfffffffe, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff);
+  else if (curve == SECP256R1)
+    field_set(m, 0xffffffff, 0xffffffff, 0xffffffff, 0, 0, 0, 1, 0xffffffff);
+  else if (curve == ED25519)
+    field_set(m, 0xffffffed, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x7fffffff);
+  else if (curve == BN254)
+    field_set(m, 0xd87cfd47, 0x3c208c16, 0x6871ca8d, 0x97816a91, 0x8181585d, 0xb85045b6, 0xe131a029, 0x30644e72);
+  else {
+    field_set(m, 0xffffaaab, 0xb9feffff, 0xb153ffff, 0x1eabfffe, 0xf6b0f624, 0x6730d2a0, 0xf38512bf, 0x64774b84);
+    field_set(m + 4, 0xf6b0f624, 0x6730d2a0, 0xf38512bf, 0x64774b84, 0x434bacd7, 0x4b1ba7b6, 0x397fe69a, 0x1a0111ea);
+  }
+  f->curve = curve;
+  f->words = curve == BLS12_381 ? 12 : 8;
+  for (int i = 0; i < f->words; ++i) f->one[i] = i == 0, f->minus_one[i] = m[i] - (i == 0);
+}
+
+// x y + added, where 0 adds nothing. x or y is below the modulus.
+static inline void field_product(Field* f, uint32_t* out, const uint32_t* x, const uint32_t* y, const uint32_t* added) {
+  f->product.result = out;
+  f->product.x = x;
+  f->product.y = y;
+  f->product.addend = added;
+  if (f->words == 12) {
+    if (added)
+      multiply_add_modulo_384(&f->product);
+    else
+      multiply_modulo_384(&f->product);
+  } else if (added) {
+    multiply_add_modulo((ModularProduct*)&f->product);
+  } else {
+    multiply_modulo((ModularProduct*)&f->product);
+  }
+}
+
+// Sum, difference and product of any numbers of so many words. The result may be in the place of an operand.
+static inline void field_add(Field* f, uint32_t* out, const uint32_t* x, const uint32_t* y) {
+  field_product(f, out, x, f->one, y);
+}
+
+static inline void field_subtract(Field* f, uint32_t* out, const uint32_t* x, const uint32_t* y) {
+  field_product(f, out, y, f->minus_one, x);
+}
+
+static inline void field_multiply(Field* f, uint32_t* out, const uint32_t* x, const uint32_t* y) {
+  FieldNumber reduced;
+  field_product(f, reduced, x, f->one, 0);
+  field_product(f, out, reduced, y, 0);
+}
+
+// A product of numbers of which one is below the modulus.
+static inline void field_multiply_reduced(Field* f, uint32_t* out, const uint32_t* x, const uint32_t* y) {
+  field_product(f, out, x, y, 0);
+}
+
+static inline int field_is_zero(const Field* f, const uint32_t* x) {
+  uint32_t any = 0;
+  for (int i = 0; i < f->words; ++i) any |= x[i];
+  return any == 0;
+}
+
+// 1 / x by Fermat, four bits of the exponent at a time. x is below the modulus, whose lowest word is 2 at least.
+static inline void field_invert(Field* f, uint32_t* out, const uint32_t* x) {
+  FieldNumber powers[16];
+  field_multiply_reduced(f, powers[0], f->one, f->one);
+  for (int i = 1; i < 16; ++i) field_multiply_reduced(f, powers[i], powers[i - 1], x);
+  FieldNumber result;
+  field_multiply_reduced(f, result, f->one, f->one);
+  for (int i = 8 * f->words - 1; i >= 0; --i) {
+    for (int k = 0; k < 4; ++k) field_multiply_reduced(f, result, result, result);
+    const uint32_t word = f->product.modulus[i / 8] - (i < 8 ? 2 : 0);
+    field_multiply_reduced(f, result, result, powers[word >> 4 * (i % 8) & 15]);
+  }
+  field_multiply_reduced(f, out, result, f->one);
+}
+
+// The third point on the line through p with this slope, whose second point has the coordinate x: reflected, to p.
+static inline void point_follow(Field* f, uint32_t* p, const uint32_t* slope, const uint32_t* x) {
+  FieldNumber sum, third;
+  field_add(f, sum, p, x);
+  field_multiply_reduced(f, third, slope, slope);
+  field_subtract(f, third, third, sum);
+  field_subtract(f, sum, p, third);
+  field_multiply_reduced(f, sum, sum, slope);
+  field_subtract(f, p + f->words, sum, p + f->words);
+  field_multiply_reduced(f, p, third, f->one);
+}
+
+// p += q, affine. 0 for points with one x, which have no sum by this formula.
+static inline int point_add(Field* f, uint32_t* p, const uint32_t* q) {
+  FieldNumber slope, run, x;
+  field_subtract(f, run, q, p);
+  if (field_is_zero(f, run)) return 0;
+  field_subtract(f, slope, q + f->words, p + f->words);
+  field_invert(f, run, run);
+  field_multiply_reduced(f, slope, slope, run);
+  field_multiply_reduced(f, x, q, f->one);
+  point_follow(f, p, slope, x);
+  return 1;
+}
+
+// p += p. 0 for a point of order 2.
+static inline int point_double(Field* f, uint32_t* p) {
+  FieldNumber slope, run, x, three;
+  for (int i = 0; i < f->words; ++i) three[i] = i == 0 ? 3 : 0;
+  field_add(f, run, p + f->words, p + f->words);
+  if (field_is_zero(f, run)) return 0;
+  field_invert(f, run, run);
+  field_multiply_reduced(f, x, p, f->one);
+  field_product(f, slope, x, x, f->curve == SECP256R1 ? f->minus_one : 0);  // of P-256, a is -3
+  field_multiply_reduced(f, slope, slope, three);
+  field_multiply_reduced(f, slope, slope, run);
+  point_follow(f, p, slope, x);
+  return 1;
+}
+
+// p += q on the twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2, affine. 0 for points that are not on the curve, and have no
+// sum by this formula.
+static inline int edwards_add(Field* f, uint32_t* p, const uint32_t* q) {
+  FieldNumber d, cross, part, x, y, both, under;
+  field_set(d, 0x135978a3, 0x75eb4dca, 0x4141d8ab, 0x00700a4d, 0x7779e898, 0x8cc74079, 0x2b6ffe73, 0x52036cee);
+  field_multiply(f, cross, p, q + f->words);
+  field_multiply(f, part, q, p + f->words);
+  field_add(f, x, cross, part);
+  field_multiply_reduced(f, d, d, cross);
+  field_multiply_reduced(f, d, d, part);
+  field_multiply(f, y, p + f->words, q + f->words);
+  field_multiply(f, part, p, q);
+  field_add(f, y, y, part);
+  field_add(f, part, d, f->one);
+  field_subtract(f, under, f->one, d);
+  field_multiply_reduced(f, both, part, under);
+  if (field_is_zero(f, both)) return 0;
+  field_invert(f, both, both);
+  field_multiply_reduced(f, x, x, under);
+  field_multiply_reduced(f, y, y, part);
+  field_multiply_reduced(f, p, x, both);
+  field_multiply_reduced(f, p + f->words, y, both);
+  return 1;
+}
+
+// (x0 + x1 u) (y0 + y1 u) with u^2 = -1, to x.
+static inline void pair_multiply(Field* f, uint32_t* x, const uint32_t* y) {
+  FieldNumber low, high, part;
+  field_multiply(f, low, x, y);
+  field_multiply(f, part, x + f->words, y + f->words);
+  field_subtract(f, low, low, part);
+  field_multiply(f, high, x, y + f->words);
+  field_multiply(f, part, x + f->words, y);
+  field_add(f, x + f->words, high, part);
+  field_multiply_reduced(f, x, low, f->one);
+}
