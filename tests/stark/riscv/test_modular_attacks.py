@@ -19,6 +19,7 @@ from tests.stark.riscv.test_machine import proven
 from tests.stark.riscv.test_machine_attacks import cells, put, put_end, rules
 from tests.stark.riscv.test_precompiles import BLS12_381, MOST, SECP256K1, elf_of
 from tests.stark.test_proofs import check as verify
+from tests.support.riscv_forgery import beyond_memory
 from tests.support.riscv_oracle import Interpreter
 from tests.support.riscv_programs import ADDEND, DATA, FACTORS, RESULT, X, Y, multiplying
 from tests.support.riscv_traces import DEFINITIONS, Columns, Executed, Job, job_of
@@ -243,6 +244,15 @@ def test_a_pointer_that_is_not_aligned() -> None:
         (row,) = np.flatnonzero(job.column("keccak_words", "key") == X // 4 + k)
         put(job, "keccak_words", int(row), key=pointer * pow(4, -1, P) + k)
     assert {"bus lookup", "bus access"} <= rules(job)
+
+
+@pytest.mark.parametrize("operand", range(4))
+def test_an_operand_that_reaches_the_registers(operand: int) -> None:
+    """The result would be written to them. The accesses balance: only keys, which have 30 bits, tell."""
+    image = multiplying(LEFT, RIGHT, ADDED, SECP256K1, shown=False)
+    image.memory_word[image.memory_address == FACTORS + 4 * operand] = (1 << 32) - 16
+    job = beyond_memory(Interpreter(image, [0], [0], 1 << 10))
+    assert rules(job) == {"bus lookup"}
 
 
 def test_an_operand_that_is_read_after_the_result() -> None:

@@ -23,6 +23,7 @@ from tests.stark.riscv.test_machine_attacks import cells, put, put_end, rules
 from tests.stark.riscv.test_precompiles import elf_of
 from tests.stark.test_proofs import check as verify
 from tests.support import riscv_asm as asm
+from tests.support.riscv_forgery import beyond_memory
 from tests.support.riscv_oracle import Interpreter
 from tests.support.riscv_programs import DATA, MESSAGE, hashing, of_words
 from tests.support.riscv_traces import DEFINITIONS, Columns, Executed, Job, job_of
@@ -181,6 +182,17 @@ def test_a_message_from_elsewhere() -> None:
     put(job, "words", int(other), end=MESSAGE)
     put(job, "keccak_words", pointer, before=MESSAGE, after=MESSAGE)
     assert rules(job) == {"bus keccak"}
+
+
+@pytest.mark.parametrize("number", [BLOCK, EXTEND])
+def test_words_that_reach_the_registers(number: int) -> None:
+    """Of a message, and of a schedule, which is written there. Only keys, which have 30 bits, tell."""
+
+    end = (1 << 32) - (52 if number == BLOCK else 160)
+    code = [*asm.li(10, DATA if number == BLOCK else end), *asm.call(number)]
+    job = beyond_memory(Interpreter(of_words(*code, data={DATA: end}), [0], [0], 1 << 10))
+    assert "bus lookup" in rules(job)
+    assert not {"bus keccak", "bus host", "bus access"} & rules(job)
 
 
 def test_a_call_to_another_address() -> None:
