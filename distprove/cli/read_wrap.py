@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,6 @@ def verify_read(
     """Verify the wrap beside `proof`, and print its program, exit code and output. `told_insecure` says whether the
     report beside it calls the wrap's key insecure, None without one. Raises as `verify_read_files` of
     `distprove.stark.wrap.contract_verifier`, and InvalidProof for another exit code or output."""
-    import time
-
     from distprove.stark.wrap.contract_verifier import verify_read_files
 
     begin = time.perf_counter()

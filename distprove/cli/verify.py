@@ -115,7 +115,8 @@ def verify(
     program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments;
     --program riscv --with elf=guest.elf holds a proof to that guest, --program file-root --with file=FILE to that file.
     A guest must have ended with --exit-code. A job with an output needs it, beside the proof or as --output. Of an
-    aggregate of STARK jobs --vk and --program are for the jobs under that key or of that program. Exit code
+    aggregate of STARK jobs --vk and --program are for the jobs under that key or of that program. A wrap that a
+    contract reads is verified with --wrap-vk from its proof.json, public.json and program.msgpack. Exit code
     0 only if everything holds; 1 if something does not, or holds only under the file's own key; 2 if the file cannot be
     read as a proof.
     """
