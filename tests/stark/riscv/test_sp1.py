@@ -260,6 +260,29 @@ def test_operands_of_a_field_that_overlap(operation: int, large: bool) -> None:
         assert [int.from_bytes(made[size * k :][:size], "little") for k in range(places)] == [v % p for v in expected]
 
 
+ED25519 = (1 << 255) - 19
+
+
+def decompressed(y: int, sign: int) -> tuple[int, int]:
+    """What ED_DECOMPRESS makes of 32 bytes of junk and y: x, and y as it was left."""
+    loads = [*asm.li(10, 0x20000), *asm.li(11, sign), *asm.li(5, 0x0001_08), 0x73]
+    code = code_file([*loads, *asm.li(10, 0), *asm.li(5, 0), 0x73], data=bytes(range(32)) + y.to_bytes(32, "little"))
+    made = executed(translate(parse_elf(code, "guest"), "guest"), []).memory(0x20000, 64)
+    return int.from_bytes(made[:32], "little"), int.from_bytes(made[32:], "little")
+
+
+def test_points_of_ed25519_from_their_y() -> None:
+    for x, y in {point for pair in ed25519_pairs() for point in pair if point[0]}:
+        assert decompressed(y, x & 1) == (x, y)
+        assert decompressed(y, ~x & 1) == (ED25519 - x, y)
+    for sign in (0, 1):
+        assert decompressed(1, sign) == (0, 1)
+        assert decompressed(ED25519 + 1, sign) == (0, ED25519 + 1)
+    for y, sign in ((2, 0), (7, 1), (1, 2)):  # of no point, of none, no sign
+        with pytest.raises(Trap, match="unknown host call"):
+            decompressed(y, sign)
+
+
 def test_points_of_ed25519() -> None:
     """The formula holds for all pairs of points, equal ones too."""
     for first, second in ed25519_pairs():

@@ -11,7 +11,7 @@ enum {
   HALT = 0x00, WRITE = 0x02, COMMIT = 0x10, COMMIT_DEFERRED = 0x1a, HINT_LEN = 0xf0, HINT_READ = 0xf1,
   SHA_EXTEND = 0x300105, SHA_COMPRESS = 0x010106, KECCAK_PERMUTE = 0x010109, UINT256_MUL = 0x01011d,
   SECP256K1_ADD = 0x01010a, SECP256K1_DOUBLE = 0x00010b, SECP256R1_ADD = 0x01012c, SECP256R1_DOUBLE = 0x00012d,
-  ED_ADD = 0x010107, BN254_ADD = 0x01010e, BN254_DOUBLE = 0x00010f, BN254_FP_ADD = 0x010126, BN254_FP2_MUL = 0x01012b,
+  ED_ADD = 0x010107, ED_DECOMPRESS = 0x000108, BN254_ADD = 0x01010e, BN254_DOUBLE = 0x00010f, BN254_FP_ADD = 0x010126, BN254_FP2_MUL = 0x01012b,
   BLS12381_ADD = 0x01011e, BLS12381_DOUBLE = 0x00011f, BLS12381_FP_ADD = 0x010120, BLS12381_FP2_MUL = 0x010125,
   STDOUT = 1, STDERR = 2, PUBLIC_VALUES_BEFORE_4 = 3, PUBLIC_VALUES = 13,
 };
@@ -100,6 +100,47 @@ static void add_edwards_on(uint32_t* p, const uint32_t* q, uint32_t code) {
   if (!edwards_add(&field, p, q)) refuse(code);
 }
 
+// The x of the point of Ed25519 whose y lies behind it, with `sign` as its lowest bit (RFC 8032, 5.1.3). As for SP1, y need not be
+// reduced, and 0 has both signs; a y of no point has no x.
+static void decompress_edwards(uint32_t* p, uint32_t sign, uint32_t code) {
+  Field field;
+  Field* const f = &field;
+  field_open(f, ED25519);
+  must_have((uint32_t)p, 64, code);
+  if (sign > 1) refuse(code);
+  FieldNumber u, v, d, third, power, x;
+  field_set(d, 0x135978a3, 0x75eb4dca, 0x4141d8ab, 0x00700a4d, 0x7779e898, 0x8cc74079, 0x2b6ffe73, 0x52036cee);
+  field_multiply(f, u, p + 8, p + 8);
+  field_multiply_reduced(f, v, u, d);
+  field_add(f, v, v, f->one);
+  field_subtract(f, u, u, f->one);
+  // x = u v^3 (u v^7)^((q - 5) / 8), where the exponent is 2^252 - 3
+  field_multiply_reduced(f, third, v, v);
+  field_multiply_reduced(f, third, third, v);
+  field_multiply_reduced(f, power, third, third);
+  field_multiply_reduced(f, power, power, v);
+  field_multiply_reduced(f, power, power, u);
+  for (int i = 0; i < 8; ++i) x[i] = power[i];
+  for (int i = 250; i >= 0; --i) {
+    field_multiply_reduced(f, x, x, x);
+    if (i != 1) field_multiply_reduced(f, x, x, power);
+  }
+  field_multiply_reduced(f, x, x, third);
+  field_multiply_reduced(f, x, x, u);
+  FieldNumber square;
+  field_multiply_reduced(f, square, x, x);
+  field_multiply_reduced(f, square, square, v);
+  field_subtract(f, third, square, u);
+  if (!field_is_zero(f, third)) {
+    field_add(f, third, square, u);
+    if (!field_is_zero(f, third)) refuse(code);
+    field_set(d, 0x4a0ea0b0, 0xc4ee1b27, 0xad2fe478, 0x2f431806, 0x3dfbd7a7, 0x2b4d0099, 0x4fc1df0b, 0x2b832480);
+    field_multiply_reduced(f, x, x, d);
+  }
+  if ((x[0] & 1) != sign) field_multiply_reduced(f, x, x, f->minus_one);
+  for (int i = 0; i < 8; ++i) p[i] = x[i];
+}
+
 // An operation of the field of BN254 or BLS12-381, or of its extension of degree 2, to `x`: sum, difference or product, in the
 // order of the calls' numbers.
 static void compute_in_field(uint32_t* x, const uint32_t* y, uint32_t code) {
@@ -186,6 +227,9 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
     case BN254_DOUBLE:
     case BLS12381_DOUBLE:
       add_on(curve_of(code), (uint32_t*)first, (const uint32_t*)first, code);
+      return code;
+    case ED_DECOMPRESS:
+      decompress_edwards((uint32_t*)first, second, code);
       return code;
     case ED_ADD:
       add_edwards_on((uint32_t*)first, (const uint32_t*)second, code);
