@@ -4,7 +4,6 @@
 // revealed word goes to the output in the call itself, and constants and jumps are in the instructions. What is kept between
 // calls is about the input, which a prover chooses anyway, or only refuses.
 #include "guest.h"
-#include "hashes.h"
 
 enum { TERMINATE, HINT_WORD, HINT_BUFFER, REVEAL, HINT_INPUT, KECCAK_F, XOR_IN, SHA_256, INT256 = 16, EQUAL = 32 };
 enum { ADD, SUB, XOR, OR, AND, SLL, SRL, SRA, SLT, SLTU, MUL };
@@ -56,14 +55,21 @@ static void permute(uint32_t* state) {
   for (int i = 0; i < 25; ++i) state[2 * i] = (uint32_t)lanes[i], state[2 * i + 1] = (uint32_t)(lanes[i] >> 32);
 }
 
-static void hash_block(const uint32_t* state, const uint8_t* block, uint32_t* to) {
-  uint32_t w[64], next[8];
-  for (int i = 0; i < 16; ++i)
-    w[i] = (uint32_t)block[4 * i] << 24 | block[4 * i + 1] << 16 | block[4 * i + 2] << 8 | block[4 * i + 3];
-  for (int i = 0; i < 8; ++i) next[i] = state[i];
-  extend(w);
-  compress(w, next);
-  for (int i = 0; i < 8; ++i) to[i] = next[i];
+static void hash_block(const uint32_t* state, const void* block, uint32_t* to) {
+  Sha256 hash;
+  hash.message = block;
+  for (int i = 0; i < 8; ++i) hash.state[i] = state[i];
+  sha256_block(&hash);
+  for (int i = 0; i < 8; ++i) to[i] = hash.state[i];
+}
+
+static void multiply(uint32_t* to, const uint32_t* a, const uint32_t* b) {
+  ModularProduct product;
+  product.result = to;
+  product.x = a;
+  product.y = b;
+  for (int i = 0; i < 8; ++i) product.modulus[i] = 0;  // for 2^256
+  multiply_modulo(&product);
 }
 
 // -1, 0 or 1 as a is below, equal to or above b, without signs.
@@ -87,7 +93,7 @@ static uint32_t shifted_right(const uint32_t a[8], int i, int by, uint32_t fill)
   return bits ? low >> bits | high << (32 - bits) : low;
 }
 
-// to = a (operation) b on integers of 256 bits; a shift is by b's lowest byte.
+// to = a (operation) b on integers of 256 bits, but for products; a shift is by b's lowest byte.
 static void int256(uint32_t operation, uint32_t* to, const uint32_t* a, const uint32_t* b) {
   uint32_t out[8];
   uint64_t carry = operation == SUB;
@@ -116,15 +122,6 @@ static void int256(uint32_t operation, uint32_t* to, const uint32_t* a, const ui
     const int is_opposite = operation == SLT && (a[7] ^ b[7]) >> 31;
     out[0] = is_opposite ? a[7] >> 31 : compare(a, b) < 0;
   }
-  if (operation == MUL)
-    for (int i = 0; i < 8; ++i) {
-      uint64_t above = 0;
-      for (int j = 0; i + j < 8; ++j) {
-        above += (uint64_t)a[i] * b[j] + out[i + j];
-        out[i + j] = (uint32_t)above;
-        above >>= 32;
-      }
-    }
   for (int i = 0; i < 8; ++i) to[i] = out[i];
 }
 
@@ -134,7 +131,10 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
     must_have(first, 32, code);
     must_have(second, 32, code);
     must_have(third, 32, code);
-    int256(code - INT256, (uint32_t*)first, (const uint32_t*)second, (const uint32_t*)third);
+    if (code == INT256 + MUL)
+      multiply((uint32_t*)first, (const uint32_t*)second, (const uint32_t*)third);
+    else
+      int256(code - INT256, (uint32_t*)first, (const uint32_t*)second, (const uint32_t*)third);
     return 0;
   }
   switch (code) {
@@ -171,7 +171,7 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
       must_have(first, 32, code);
       must_have(second, 32, code);
       must_have(third, 64, code);
-      hash_block((const uint32_t*)second, (const uint8_t*)third, (uint32_t*)first);
+      hash_block((const uint32_t*)second, (const void*)third, (uint32_t*)first);
       return 0;
     case EQUAL:
       must_have(first, 32, code);
