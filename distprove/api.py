@@ -239,6 +239,8 @@ def verify(
     if wrap_vk is not None:
         if isinstance(proof, Proof):
             raise UsageError("a wrap lies beside a proof's file: give its path")
+        if contract_verifier().is_read(Path(proof)):
+            raise UsageError("a contract reads the wrap beside this proof: verify it with verify_contract")
         wrap = Path(proof), Path(wrap_vk)
     if not isinstance(proof, Proof):
         if program is not None:

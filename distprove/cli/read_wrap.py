@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from distprove.stark.wrap.contract_verifier import VerifiedRead
 
 
-def is_read(proof: Path) -> bool:
-    """Whether a run's folder, or that of a file, has a wrap that a contract reads."""
-    from distprove.stark.wrap.program_file import PROGRAM
-
-    return (_folder(proof) / PROGRAM).is_file()
-
-
 def verify_read(
     proof: Path,
     wrap_vk: Path,
@@ -38,9 +31,10 @@ def verify_read(
     report beside it calls the wrap's key insecure, None without one. Raises as `verify_read_files` of
     `distprove.stark.wrap.contract_verifier`, and InvalidProof for another exit code or output."""
     from distprove.stark.wrap.contract_verifier import verify_read_files
+    from distprove.stark.wrap.program_file import folder_of
 
     begin = time.perf_counter()
-    found = verify_read_files(_folder(proof), wrap_vk, vk, program, least_security, tree_wires)
+    found = verify_read_files(folder_of(proof), wrap_vk, vk, program, least_security, tree_wires)
     found.require(exit_code, output)
     seconds = time.perf_counter() - begin
     if as_json:
@@ -86,7 +80,3 @@ def _print(found: VerifiedRead, seconds: float) -> None:
     table.add_row("key", found.key.digest.hex())
     table.add_row("time", format_seconds(seconds))
     out().print(table)
-
-
-def _folder(proof: Path) -> Path:
-    return proof if proof.is_dir() else proof.parent

@@ -123,18 +123,19 @@ def verify(
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
     from distprove.cli.aggregate import is_aggregate, is_of_several, verify_aggregate_file
-    from distprove.cli.read_wrap import is_read, verify_read
+    from distprove.cli.read_wrap import verify_read
     from distprove.cli.summary import INSECURE_WRAP
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
     from distprove.proof import MAX_OUTPUT
     from distprove.registry import entry_of
+    from distprove.several import contract_verifier
     from distprove.verification import verify_proof
 
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
-    if wrap_vk is not None and is_read(proof):
+    if wrap_vk is not None and contract_verifier().is_read(proof):
         if any(given is not None for given in (job, srs_verifier, statement, public_input, circuit)) or trust_own_key:
             raise UsageError(
                 "--job, --srs-verifier, --statement, --public-input, --circuit and --trust-own-key are not for a wrap "

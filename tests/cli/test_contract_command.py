@@ -156,6 +156,8 @@ def test_the_same_from_python(made: Made) -> None:
     held = {"program": "riscv", "arguments": {"elf": str(made.elf)}}
     found = distprove.verify_contract(made.folder, **given, **held, exit_code=7, output=OUTPUT)
     assert (found.program, found.read.exit_code, found.read.output) == (made.public[:2], 7, OUTPUT)
+    with pytest.raises(UsageError, match="verify it with verify_contract"):
+        distprove.verify(made.run, wrap_vk=made.folder / files.KEY)
     for wrong in ({"exit_code": 0}, {"exit_code": 7, "output": OUTPUT[:4]}, {"exit_code": 7, "least_security": 128.0}):
         with pytest.raises(InvalidProof, match="the wrap holds"):
             distprove.verify_contract(made.folder, **{**given, **wrong})

@@ -30,7 +30,9 @@ from distprove.stark.recursion.security import Layer, bits_of, tree_layers
 from distprove.stark.recursion.whole import checked_key
 from distprove.stark.recursion.work import check_work
 from distprove.stark.wrap.files import Wrap
-from distprove.stark.wrap.program_file import PROGRAM, ProgramFile
+from distprove.stark.wrap.program_file import PROGRAM, ProgramFile, is_read
+
+__all__ = ["VerifiedRead", "halves", "is_read", "program_digest", "read_in", "verify_read_files", "verify_read_wrap"]
 
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram

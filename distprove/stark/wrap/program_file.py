@@ -27,6 +27,16 @@ MOST_BYTES = 1 << 20
 _FIELDS: dict[str, type] = {"format": str, "heights": bytes, "name_length": int, "verification_key": dict}
 
 
+def folder_of(proof: Path) -> Path:
+    """A run's folder, or that of a file."""
+    return proof if proof.is_dir() else proof.parent
+
+
+def is_read(proof: Path) -> bool:
+    """Whether a wrap that a contract reads lies in a run's folder, or in that of a file."""
+    return (folder_of(proof) / PROGRAM).is_file()
+
+
 @dataclass(frozen=True)
 class ProgramFile:
     """A program as its file has it."""
