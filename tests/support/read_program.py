@@ -23,7 +23,7 @@ from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.output import DIGEST_VALUES, output_public, output_stream
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.recursion.contract import ProgramRecord, Read
-from distprove.stark.recursion.contract_circuit import ContractForm
+from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.node import Identity, Proven
 from distprove.stark.recursion.plan import INNER, Form, TreeNode, kinds_of, plan_tree
 from distprove.stark.recursion.tree import TreeKeys
@@ -157,6 +157,8 @@ class ReadJob:
     """The last node below the root of a tree over segments, with what a contract would read."""
 
     key: MultilinearKey
+    node: MultilinearKey
+    """The key of nodes."""
     form: ContractForm
     record: ProgramRecord
     segments: list[Commitment]
@@ -204,12 +206,12 @@ class ReadJobs:
             made[node.name] = keys.prove(node, [made[name] for name in node.children], challenge, Steps())
         forms = [Form.of(own.name, own.log_heights) for own in listed]
         leaf = Identity.of(keys.leaf(forms[:1]).key)
-        record = ProgramRecord.of(pk.key, heights, leaf)
-        form = ContractForm.of(pk.key, forms[0].name_length, keys.below, keys.identity)
+        form = ContractForm.of(pk.key, forms[0].name_length, keys.node.key)
+        record = ProgramRecord.of(form.digest(), pk.key, heights, leaf)
         code = segments[-1].public[PLACE["exit_code"]] if exit_code is None else exit_code
         read = Read(record.digest(), code, output)
         leaves = [made[node.name] for node in nodes if node.is_leaf]
-        return ReadJob(pk.key, form, record, listed, read, made[nodes[-1].name], leaves)
+        return ReadJob(pk.key, keys.node.key, form, record, listed, read, made[nodes[-1].name], leaves)
 
     def keys(self, key: MultilinearKey, listed: Sequence[Commitment]) -> TreeKeys:
         nodes = plan_tree([own.name for own in listed])

@@ -5,6 +5,7 @@ The root's own proof, and what ends a job, are those of `second_multilinear_veri
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections.abc import Sequence
@@ -140,12 +141,30 @@ def list_of(hashed: m.Key, children: list[list[int]], room: int, purpose: bytes 
     return [next(drawn) for _ in range(4)]
 
 
-def program_digest(key_record: Any, heights: Sequence[int], leaf: Sequence[int]) -> list[int]:
-    """The digest of a program that a contract reads: of its segments' key and heights, and of the 12 scalars of the key
-    of leaves."""
-    key = m.Key(key_record)
+def circuit_digest(key_record: Any, node_record: Any, name_length: int) -> bytes:
+    """The digest of the circuit that a contract reads, for jobs under a key in trees with this key of nodes."""
+    statement = dict(key_record["statement"])
+    constants = [[name, [0] * len(values), where] for name, values, where in statement.get("constants", [])]
+    node, any_node = m.Key(node_record), {**node_record, "preprocessed_root": b""}
+    told = [
+        m.H(b"distprove multilinear key" + m.C(any_node)),
+        *(node.digest, node_record["preprocessed_root"]),
+        {**statement, "constants": constants},
+        [[name, number] for number, (name, *_) in enumerate(key_record["buses"], start=1)],
+        *(len(key_record["tables"]), name_length, key_record["params"]["places"]),
+    ]
+    return hashlib.sha256(m.C(["distprove/stark contract circuit/1", told])).digest()
+
+
+def program_digest(
+    key_record: Any, heights: Sequence[int], leaf: Sequence[int], node_record: Any, name_length: int
+) -> list[int]:
+    """The digest of a program that a contract reads: of its circuit, of its segments' key and heights, and of the 12
+    scalars of the key of leaves."""
+    key, circuit = m.Key(key_record), circuit_digest(key_record, node_record, name_length)
     constants = [value for _, values, _ in key_record["statement"].get("constants", []) for value in values]
     t = m.new(key, b"multilinear program")
+    t.absorb("circuit", circuit)
     t.absorb("key", key.digest)
     t.absorb("heights", bytes(heights))
     t.absorb_words("leaf", struct.pack("<12Q", *leaf))

@@ -1,9 +1,9 @@
 """What a contract reads of a job: its program, exit code and output, as the public values of one proof.
 
-The *program* is the digest of a record of all that decides what was run: the segments' key, their heights, the key of
-the leaves over them, and the constants of the statement (the entry point of a guest). Whoever relies on a contract
-computes it. docs/recursion.md, "What a contract reads", describes the proof; `recursion.contract_circuit` has its
-circuit. No prover is here.
+The *program* is the digest of a record of all that decides what was run and how it was verified: the circuit of the
+proof, the segments' key, their heights, the key of the leaves over them, and the constants of the statement (the entry
+point of a guest). Whoever relies on a contract computes it. docs/recursion.md, "What a contract reads", describes the
+proof; `recursion.contract_circuit` has its circuit. No prover is here.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ PLACES = 32
 class ProgramRecord:
     """What the program's digest is of."""
 
+    circuit: bytes
+    """The digest of the circuit's form (`recursion.contract_form`), which is a constant there."""
     key: bytes
     """The digest of the segments' key."""
     log_heights: LogHeights
@@ -48,13 +50,15 @@ class ProgramRecord:
     """The values of the statement's constants, in their order."""
 
     @classmethod
-    def of(cls, key: MultilinearKey, log_heights: Sequence[int | None], leaf: Identity) -> ProgramRecord:
-        return cls(key.digest, tuple(log_heights), leaf, constants_of(key.statement))
+    def of(
+        cls, circuit: bytes, key: MultilinearKey, log_heights: Sequence[int | None], leaf: Identity
+    ) -> ProgramRecord:
+        return cls(circuit, key.digest, tuple(log_heights), leaf, constants_of(key.statement))
 
     def digest(self) -> tuple[int, ...]:
         """(DIGEST,) numbers below p."""
         heights, leaf = encode_heights(self.log_heights), _words(self.leaf.scalars())
-        return tuple(map(int, program_words(NUMBERS, self.key, heights, leaf, _words(self.constants))))
+        return tuple(map(int, program_words(NUMBERS, self.circuit, self.key, heights, leaf, _words(self.constants))))
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,13 @@ class Read:
         return (*self.program, self.exit_code, length, *words)
 
 
-def program_words(f: Arithmetic[E], key: Any, heights: Any, leaf: Scalars, constants: Scalars) -> list[Any]:
-    """The digest of a program's record: of the digest of its key, its encoded heights, the scalars of its leaves' key
-    and its constants. (DIGEST,) scalars."""
+def program_words(
+    f: Arithmetic[E], circuit: Any, key: Any, heights: Any, leaf: Scalars, constants: Scalars
+) -> list[Any]:
+    """The digest of a program's record: of the digests of its circuit's form and of its key, its encoded heights, the
+    scalars of its leaves' key and its constants. (DIGEST,) scalars."""
     t = f.transcript(b"multilinear program", TreeHash.POSEIDON2)
+    t.absorb(b"circuit", circuit)
     t.absorb(b"key", key)
     t.absorb(b"heights", heights)
     t.absorb_words(b"leaf", leaf)

@@ -19,7 +19,6 @@ from distprove.stark.encoding import unpack
 from distprove.stark.field import P, Words
 from distprove.stark.heights import encode_heights
 from distprove.stark.multilinear.challenges import draw_global
-from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.places import OUTPUT_WORDS, READ, WORD_BYTES, challenge_words, segment_words
 from distprove.stark.recursion.circuit import Circuit, Wire
 from distprove.stark.recursion.contract import (
@@ -27,17 +26,15 @@ from distprove.stark.recursion.contract import (
     INPUTS,
     ProgramRecord,
     Read,
-    check_readable,
     constants_of,
     program_words,
-    without_values,
 )
+from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.node import (
     DIGEST_BYTES,
     KEY,
     MOST_CHILDREN,
     OCTETS,
-    Child,
     Identity,
     Proven,
     list_words,
@@ -53,39 +50,6 @@ from kernels.interface.tree_hash import TreeHash
 
 BELOW = "child."
 """What the fields of the node's proof begin with."""
-
-
-@dataclass(frozen=True)
-class ContractForm:
-    """What the circuit depends on."""
-
-    below: Child
-    """The node that it verifies."""
-    node_key: Identity
-    """The key of nodes above leaves."""
-    statement: Statement
-    """Of the segments, with zeros as its constants."""
-    buses: tuple[tuple[str, int], ...]
-    """The numbers of the buses, by their names."""
-    tables: int
-    """Tables of the segments' key: their heights are so many bytes."""
-    name_length: int
-    """Bytes of a segment's name."""
-    places: int
-
-    @classmethod
-    def of(cls, key: MultilinearKey, name_length: int, below: Child, node_key: Identity) -> ContractForm:
-        """The form for jobs under a key. Raises UsageError for a key whose jobs no contract reads."""
-        check_readable(key)
-        assert key.params.places is not None
-        buses = tuple(key.bus_numbers.items())
-        told = without_values(key.statement), buses, len(key.tables), name_length, key.params.places
-        return cls(below, node_key, *told)
-
-    def to_record(self) -> list[Any]:
-        """All that the circuit depends on, as plain data."""
-        told = [self.below.shape.key.digest, self.node_key.digest, self.node_key.root, self.statement.to_record()]
-        return [*told, [list(bus) for bus in self.buses], self.tables, self.name_length, self.places]
 
 
 @dataclass(frozen=True)
@@ -121,7 +85,8 @@ def contract_circuit(form: ContractForm) -> Circuit:
     stated = {name: s.public(name, count) for name, count in READ}
     record = _record(s, form)
     key, heights, leaf, constants = record
-    for own, said in zip(program_words(s, *_absorbed(record)), stated["program"], strict=True):  # 8
+    of_circuit = _constant_octets(s, form.digest())
+    for own, said in zip(program_words(s, of_circuit, *_absorbed(record)), stated["program"], strict=True):  # 8
         s.need_equal(own, said, "the program's record has another digest than is stated")
     present = _present(s, form.places)  # 1
     publics, listed = [], list[Wire]()
@@ -152,6 +117,11 @@ def _record(s: Symbols, form: ContractForm) -> _Record:
     key = Octets(s.scalars("key", OCTETS), DIGEST_BYTES)
     heights = Octets(s.scalars("heights", len(packed(bytes(form.tables)))), form.tables)
     return key, heights, s.scalars("leaf", KEY), s.scalars("constants", len(constants_of(form.statement)))
+
+
+def _constant_octets(s: Symbols, data: bytes) -> Octets:
+    """Bytes that are constants of the circuit."""
+    return Octets(tuple(s.constant(value) for value in packed(data)), len(data))
 
 
 def _absorbed(record: _Record) -> tuple[Octets, Octets, Any, Any]:

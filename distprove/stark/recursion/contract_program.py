@@ -19,7 +19,8 @@ from distprove.stark.multilinear.places import READ
 from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.circuit_cache import code
 from distprove.stark.recursion.contract import ProgramRecord, Read
-from distprove.stark.recursion.contract_circuit import ContractForm, contract_circuit, contract_fields
+from distprove.stark.recursion.contract_circuit import contract_circuit, contract_fields
+from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import Frame
 from distprove.stark.recursion.layout import Layout

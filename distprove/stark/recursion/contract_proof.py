@@ -16,17 +16,19 @@ from distprove.stark.multilinear.places import READ
 from distprove.stark.multilinear.proof import MultilinearPart, MultilinearProof
 from distprove.stark.multilinear.verifier import verify
 from distprove.stark.recursion.contract import EXIT_CODE, ProgramRecord, Read
+from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.node import NODE, NODE_CHALLENGE, Identity
 from distprove.stark.recursion.node_proof import NodeKey, identity_in, kind_in
-from distprove.stark.recursion.plan import WRAP, Kind
+from distprove.stark.recursion.plan import INNER, WRAP, Kind
 from distprove.system import PartitionProof
 
 
 def record_of(key: MultilinearKey, node_key: NodeKey, kind: Kind) -> ProgramRecord:
     """The record of the program whose segments are under `key`, in a tree with nodes of this kind: one kind of leaf,
-    over segments of one form."""
-    leaf = kind.of_role(0)
-    return ProgramRecord.of(key, kind.leaves[0][0].log_heights, Identity.of(node_key(key, leaf)))
+    over segments of one form. Raises UsageError for a key whose jobs no contract reads."""
+    leaf, segment = Identity.of(node_key(key, kind.of_role(0))), kind.leaves[0][0]
+    circuit = ContractForm.of(key, segment.name_length, node_key(key, kind.of_role(INNER)))
+    return ProgramRecord.of(circuit.digest(), key, segment.log_heights, leaf)
 
 
 def segments_in(key: MultilinearKey, proofs: Sequence[PartitionProof]) -> list[Commitment]:

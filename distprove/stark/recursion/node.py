@@ -34,7 +34,7 @@ from distprove.stark.encoding import unpack
 from distprove.stark.field import ZERO, P, Words, e_sum
 from distprove.stark.heights import encode_heights
 from distprove.stark.merkle import TreeClaim
-from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.key import MultilinearKey, with_root
 from distprove.stark.multilinear.places import segment_digest, segment_words
 from distprove.stark.multilinear.proof import MultilinearProof, tree_shapes
 from distprove.stark.multilinear.shape import Shape
@@ -96,6 +96,12 @@ class Child:
     def form(self) -> Hashable:
         """What the part of the circuit that verifies the child depends on."""
         return self.shape.key.digest, self.shape.log_heights, self.name_length, self.of_job
+
+
+def any_node(key: MultilinearKey) -> Child:
+    """What a circuit has of a child under a key of nodes that is a value there: all of this one but its root."""
+    rules = with_root(key, b"")
+    return Child(Shape(rules, tuple(rules.fixed_heights)), None)
 
 
 @dataclass(frozen=True)

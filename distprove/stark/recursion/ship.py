@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from distprove.host.machine import usable_threads
-from distprove.stark.multilinear.key import compile_key, with_root
+from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_root
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proving_key import make_verifying_key
 from distprove.stark.recursion.contract import PLACES
-from distprove.stark.recursion.contract_circuit import ContractForm
+from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.contract_program import ContractProgram
 from distprove.stark.recursion.frame import Frame
-from distprove.stark.recursion.node import MOST_CHILDREN, Child, Identity
+from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.program import CircuitProgram, NodeProgram
 from distprove.stark.recursion.shipped import CONTRACT, FILE, KEYS, content_of, shipped_trees
 from distprove.stark.recursion.tree import node_child, root_frame
@@ -54,15 +54,15 @@ def programs_of(tree: Mapping[str, Any]) -> dict[str, tuple[CircuitProgram, Para
     if not tree["name"].startswith(GUESTS) or "node" not in tree:
         return found
     key = with_root(compile_key(node, params.nodes), bytes.fromhex(tree["node"]["root"]))
-    read = ContractProgram(machine_form(below, Identity.of(key)))
+    read = ContractProgram(machine_form(key))
     return {**found, CONTRACT: (read, program_parameters(read, WRAPS, min(tree["bits"], WRAP_BITS), tree["grinding"]))}
 
 
-def machine_form(below: Child, node_key: Identity) -> ContractForm:
-    """The form of the circuit that a contract reads, over a node of a tree over segments of any guest."""
+def machine_form(node: MultilinearKey) -> ContractForm:
+    """The form of the circuit that a contract reads, in trees with this key of nodes over segments of any guest."""
     program = RiscV(guest=str(Guest(bytes(32), 0, LEAST_LOG_ROWS, LEAST_LOG_ROWS)))
     params = Parameters(1, 0, (1,), 0, 0, tree_hash=TreeHash.POSEIDON2, places=PLACES)
-    return ContractForm.of(compile_key(program, params), program.name_bytes, below, node_key)
+    return ContractForm.of(compile_key(program, params), program.name_bytes, node)
 
 
 def made_root(program: CircuitProgram, params: Parameters, threads: int) -> bytes:

@@ -13,11 +13,11 @@ from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
 from distprove.stark.multilinear.proving_key import make_verifying_key
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.recursion import work
-from distprove.stark.recursion.contract_circuit import ContractForm
+from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.contract_program import ContractProgram
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import kept_root, kept_rows
-from distprove.stark.recursion.node import MOST_CHILDREN, Identity
+from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Form, Kind, leaves_of, plan_tree
 from distprove.stark.recursion.program import CircuitProgram, NodeProgram
 from distprove.stark.recursion.security import FEW_BITS, Layer, tree_layers
@@ -80,13 +80,11 @@ def second_root(key: MultilinearKey, kind: Kind, threads: int = 1) -> tuple[Circ
     UsageError."""
     params, frame = chosen_tree(key, kind.leaves)
     bits, grinding = key.params.security_bits, key.params.grinding_bits
-    below = node_child(frame, params.nodes)
     if key.params.places is None:
-        program = NodeProgram([below], root_frame(frame, params.nodes))
+        program = NodeProgram([node_child(frame, params.nodes)], root_frame(frame, params.nodes))
         return program, second_root_parameters(frame, params.nodes, bits, grinding)
     form = leaf_of_contract(kind.leaves)
-    identity = Identity.of(node_key(key, kind.of_role(INNER), threads))
-    read = ContractProgram(ContractForm.of(key, form.name_length, below, identity))
+    read = ContractProgram(ContractForm.of(key, form.name_length, node_key(key, kind.of_role(INNER), threads)))
     return read, program_parameters(read, WRAPS, min(bits, WRAP_BITS), grinding)
 
 

@@ -15,12 +15,13 @@ import pytest
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.field import P
-from distprove.stark.multilinear.key import compile_key
+from distprove.stark.multilinear.key import compile_key, with_params
 from distprove.stark.programs import load_program
 from distprove.stark.recursion.contract import ProgramRecord, check_program, check_readable
 from distprove.stark.recursion.contract_circuit import contract_circuit, contract_fields
+from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.evaluation import Evaluation, evaluate
-from distprove.stark.recursion.node import Identity, node_trees
+from distprove.stark.recursion.node import Identity, any_node, node_trees
 from distprove.stark.statement import Constant, Statement
 from kernels.cpu.backend import CpuBackend
 from tests.support import second_root_verifier as second
@@ -82,8 +83,8 @@ def test_three_levels() -> None:
 
 
 def test_the_second_verifier_finds_the_same_program(three: ReadJob) -> None:
-    leaf = [*three.record.leaf.scalars()]
-    found = second.program_digest(three.key.to_record(), [4], leaf)
+    leaf, length = [*three.record.leaf.scalars()], len(three.segments[0].name)
+    found = second.program_digest(three.key.to_record(), [4], leaf, three.node.to_record(), length)
     assert tuple(found) == three.read.program == three.record.digest()
 
 
@@ -132,6 +133,34 @@ def test_a_changed_record_is_another_program(three: ReadJob) -> None:
 def test_another_entry_is_refused(maker: ReadJobs) -> None:
     started = maker.prove(true_segments(2, OUTPUT, entry=ENTRY + 5), OUTPUT)
     assert faults(started) == {"start is not the constant of the statement"}
+
+
+def test_another_circuit_is_of_another_program(maker: ReadJobs, three: ReadJob) -> None:
+    """Whoever made a wrap's key of a circuit that checks less has no wrap of this program."""
+    honest = three.form
+    weaker = with_params(three.node, replace(three.node.params, queries=(1,) * len(three.node.params.queries)))
+    lax = replace(honest, statement=replace(honest.statement, chain=()))
+    others = [
+        lax,
+        replace(honest, places=PLACES + 1),
+        replace(honest, name_length=honest.name_length + 1),
+        replace(honest, tables=2),
+        replace(honest, buses=tuple((name, 3 - number) for name, number in honest.buses)),
+        replace(honest, node_key=replace(honest.node_key, root=bytes(32))),
+        replace(honest, below=any_node(weaker)),
+    ]
+    assert len({form.digest() for form in (honest, *others)}) == 1 + len(others)
+    broken = true_segments(3, OUTPUT, exit_code=9)
+    broken[1] = broken[1].stating(start=5)
+    for job in (three, maker.prove(broken, OUTPUT)):
+        assert faults(replace(job, form=lax)) == {PROGRAM}
+        assert PROGRAM in faults(replace(job, form=others[1]))
+    fewer = with_params(three.key, replace(three.key.params, queries=(1,) * len(three.key.params.queries)))
+    assert ContractForm.of(fewer, honest.name_length, three.node) == honest  # the segments' own are in the leaf's key
+    # A verifier computes the form from the key, with the parameters that the key's own bits ask for.
+    claimed = replace(three.record, circuit=replace(honest, below=any_node(weaker)).digest())
+    assert claimed.digest() != three.record.digest()
+    assert PROGRAM in faults(replace(three, read=replace(three.read, program=claimed.digest())))
 
 
 # -- 3: the list ------------------------------------------------------------------------------------------------------
@@ -339,5 +368,5 @@ def test_bits_are_asked_for_all_places(three: ReadJob) -> None:
 
 
 def test_a_record_has_the_constants_of_its_key(three: ReadJob) -> None:
-    assert ProgramRecord.of(three.key, (4,), three.record.leaf) == three.record
+    assert ProgramRecord.of(three.form.digest(), three.key, (4,), three.record.leaf) == three.record
     assert three.record.constants == (ENTRY, 1)
