@@ -47,7 +47,7 @@ PUBLIC = (
     ("length", 1),
     ("digest", DIGEST_VALUES),
     ("count", 1),
-    ("given", 1),
+    ("stated", 1),
 )
 PLACE = {name: sum(size for _, size in PUBLIC[:at]) for at, (name, _) in enumerate(PUBLIC)}
 
@@ -123,7 +123,7 @@ class Reads(Program):
             count="count",
             same=("digest",),
             chain=(("end", "start"),),
-            boundary=(Boundary(GIVEN.name, (PublicRef("segment"), PublicRef("given")), -1),),
+            boundary=(Boundary(GIVEN.name, (PublicRef("segment"), PublicRef("stated")), -1),),
             constants=(Constant("start", (self.entry,), "first"), Constant("final", (1,), "last")),
             output=Output(OUTPUT.name, "length", "digest"),
         )

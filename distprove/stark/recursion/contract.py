@@ -22,14 +22,14 @@ from distprove.stark.multilinear.places import output_words
 from distprove.stark.multilinear.shape import heights_fit
 from distprove.stark.multilinear.verifier import RULES
 from distprove.stark.recursion.node import Identity
-from distprove.stark.statement import PublicRef, Statement
+from distprove.stark.statement import Statement
 from distprove.stark.whole_job import check_multiplicities
 from kernels.cpu.poseidon2 import DIGEST
 from kernels.interface.tree_hash import TreeHash
 
-EXIT_CODE, INPUTS = "exit_code", "inputs"
-"""Public values of a segment: what a contract reads of the last one, and the words of public input, of which there are
-none: a contract would not know them."""
+EXIT_CODE, INPUTS, STATED = "exit_code", "inputs", "stated"
+"""Public values of a segment: what a contract reads of the last one; the number of words of public input, of which
+there are none, since a contract would not know them; and the words."""
 PLACES = 32
 """Segments that a job for a contract may have."""
 
@@ -102,31 +102,37 @@ def without_values(statement: Statement) -> Statement:
 
 def check_readable(key: MultilinearKey) -> None:
     """Raise UsageError unless a contract can read the jobs of a key: they have places, an exit code and an output, and
-    state nothing else that a contract would have to know."""
+    state nothing else that a contract would have to know. A chain begins at a constant."""
     statement = key.statement
     lengths = dict(statement.public)
     if key.params.places is None or statement.output is None or lengths.get(EXIT_CODE) != 1:
         raise UsageError(f"program {key.program}: a contract reads jobs that state an exit code and an output alone")
     known = {EXIT_CODE, statement.output.length, statement.output.digest}
+    begun = {constant.name for constant in statement.constants if constant.where in ("first", "every")}
+    if free := [start for _, start in statement.chain if start not in begun]:
+        raise UsageError(
+            f"program {key.program}: {free[0]} of a job's first segment is no constant, which a contract would not read"
+        )
     known |= {name for pair in statement.chain for name in pair} | {constant.name for constant in statement.constants}
     known |= {name for name in (statement.index, statement.count) if name is not None}
-    if lengths.get(INPUTS) == 1:  # none, so that the places of public input say nothing
-        bounds = (value for boundary in statement.boundary for value in boundary.values)
-        known |= {INPUTS, *(value.name for value in bounds if isinstance(value, PublicRef))}
+    if lengths.get(INPUTS) == 1:  # none, so that the words of public input say nothing
+        known |= {INPUTS, STATED}
     unread = [name for name in lengths if name not in known]
     if unread:
         raise UsageError(f"program {key.program}: its jobs state {unread[0]}, which a contract would not read")
 
 
-def check_program(key: MultilinearKey, log_heights: Sequence[int | None]) -> None:
-    """Raise InvalidProof unless every job of segments of these heights has the bits that its key asks for, and
-    multiplicities that do not wrap, up to all places: what no circuit checks. Raises UsageError as `check_readable`."""
+def check_program(key: MultilinearKey, log_heights: Sequence[int | None], places: int = PLACES) -> None:
+    """Raise InvalidProof unless the key has these places, and every job of segments of these heights has the bits that
+    it asks for, and multiplicities that do not wrap, up to all places: what no circuit checks. Raises UsageError as
+    `check_readable`."""
     check_readable(key)
-    assert key.params.places is not None
+    if key.params.places != places:
+        raise InvalidProof(f"a key of {key.params.places} places; the circuit that a contract reads has {places}")
     heights = tuple(log_heights)
     if not heights_fit(key, heights):
         raise InvalidProof("not the heights of a segment under this key")
-    every = [heights] * key.params.places
+    every = [heights] * places
     check_multiplicities(key.tables, every, key.stated(len(every)), key.output_bus)
     reached = RULES.security(key, every)
     if reached.bits < key.params.security_bits:

@@ -22,7 +22,7 @@ from distprove.stark.recursion.contract_circuit import contract_circuit, contrac
 from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.evaluation import Evaluation, evaluate
 from distprove.stark.recursion.node import Identity, any_node, node_trees
-from distprove.stark.statement import Constant, Statement
+from distprove.stark.statement import Boundary, Constant, PublicRef, Statement
 from kernels.cpu.backend import CpuBackend
 from tests.support import second_root_verifier as second
 from tests.support.read_program import ENTRY, PUBLIC, ReadJob, ReadJobs, Reads, true_segments
@@ -205,7 +205,7 @@ def test_the_output_is_fixed_before_the_challenge(maker: ReadJobs) -> None:
 @pytest.mark.parametrize(
     ("at", "values", "fault"),
     [
-        (1, {"segment": 2, "given": 0}, "segment is not the position"),
+        (1, {"segment": 2, "stated": 0}, "segment is not the position"),
         (1, {"start": 5}, "start of a segment is not end of the one before"),
         (1, {"end": 5}, "start of a segment is not end of the one before"),
         (0, {"start": 5}, "start is not the constant of the statement"),
@@ -222,8 +222,8 @@ def test_the_output_is_fixed_before_the_challenge(maker: ReadJobs) -> None:
 def test_a_false_statement_is_refused(maker: ReadJobs, at: int, values: dict[str, int], fault: str) -> None:
     segments = true_segments(3, OUTPUT)
     segments[at] = segments[at].stating(**values)
-    if "given" in values:  # and the tables send what is stated, so that the buses balance
-        segments[at] = replace(segments[at], pairs=((values["segment"], values["given"]),))
+    if "stated" in values:  # and the tables send what is stated, so that the buses balance
+        segments[at] = replace(segments[at], pairs=((values["segment"], values["stated"]),))
     assert faults(maker.prove(segments, OUTPUT)) == {fault}
 
 
@@ -344,13 +344,37 @@ class Unstated(Reads):
         return replace(said, public=public, constants=(*said.constants, Constant("read", (0,), "every")))
 
 
+class Free(Reads):
+    """Nothing says from where the first segment starts."""
+
+    @property
+    def statement(self) -> Statement:
+        return replace(
+            super().statement, constants=(Constant("start", (ENTRY,), "last"), Constant("final", (1,), "last"))
+        )
+
+
+class Told(Reads):
+    """The statement sends a public value that is no word of the input."""
+
+    @property
+    def statement(self) -> Statement:
+        said = super().statement
+        sent = Boundary("given", (0, PublicRef("told")), -1, "first")
+        return replace(said, public=(*PUBLIC, ("told", 1)), boundary=(*said.boundary, sent))
+
+
 def test_keys_whose_jobs_no_contract_reads(three: ReadJob) -> None:
     check_readable(three.key)
     params = three.key.params
     with pytest.raises(UsageError, match="state root, which a contract would not read"):
         check_readable(compile_key(Same(), params))
-    with pytest.raises(UsageError, match="state given, which a contract would not read"):
+    with pytest.raises(UsageError, match="state stated, which a contract would not read"):
         check_readable(compile_key(Unstated(), params))
+    with pytest.raises(UsageError, match="start of a job's first segment is no constant"):
+        check_readable(compile_key(Free(), params))
+    with pytest.raises(UsageError, match="state told, which a contract would not read"):
+        check_readable(compile_key(Told(), params))
     plain = compile_key(load_program("fibonacci", {"rows": 16}), replace(params, places=None))
     with pytest.raises(UsageError, match="an exit code and an output alone"):
         check_readable(plain)
@@ -359,12 +383,23 @@ def test_keys_whose_jobs_no_contract_reads(three: ReadJob) -> None:
 
 
 def test_bits_are_asked_for_all_places(three: ReadJob) -> None:
-    check_program(three.key, (4,))
+    check_program(three.key, (4,), PLACES)
     with pytest.raises(InvalidProof, match="not the heights"):
-        check_program(three.key, (29,))
+        check_program(three.key, (29,), PLACES)
     asking = replace(three.key, params=replace(three.key.params, security_bits=120))  # type: ignore[arg-type]
     with pytest.raises(InvalidProof, match="bits of security over 6 segments"):
-        check_program(asking, (4,))
+        check_program(asking, (4,), PLACES)
+
+
+def test_the_places_are_those_of_the_circuit(three: ReadJob) -> None:
+    """Bits and multiplicities of fewer segments than the circuit has places for are none of its jobs'."""
+    for places in (1, PLACES - 1, PLACES + 1):
+        other = with_params(three.key, replace(three.key.params, places=places))
+        with pytest.raises(InvalidProof, match=f"a key of {places} places; the circuit that a contract reads has 6"):
+            check_program(other, (4,), PLACES)
+        assert ContractForm.of(other, three.form.name_length, three.node).digest() != three.record.circuit
+    with pytest.raises(InvalidProof, match="a key of 6 places; the circuit that a contract reads has 32"):
+        check_program(three.key, (4,))
 
 
 def test_a_record_has_the_constants_of_its_key(three: ReadJob) -> None:
