@@ -50,6 +50,7 @@ OPTIONS = StarkOptions(
     insecure_dev=True,
 )
 OUTPUT = bytes.fromhex("4433221188776655")
+HEIGHTS = "cpu=6,host=5,touched=5,words=5"
 SECRET = trapdoor(BN254, 5)
 
 
@@ -65,8 +66,11 @@ def arguments(elf: Path, *more: str) -> tuple[str | Path, ...]:
     return ("riscv", "--elf", elf, "--segment", "64", *more, *FEW, "--contract")
 
 
-def prove(elf: Path, out: Path, *more: str) -> Any:
-    return command("prove", "stark", *arguments(elf, *more), "--insecure-dev", "--local", "--no-isolate", "--out", out)
+def prove(elf: Path, out: Path, *more: str, heights: str | None = HEIGHTS) -> Any:
+    declared = () if heights is None else ("--heights", heights)
+    return command(
+        "prove", "stark", *arguments(elf, *declared, *more), "--insecure-dev", "--local", "--no-isolate", "--out", out
+    )
 
 
 @contextmanager
@@ -167,7 +171,7 @@ def test_who_relies_on_a_contract_computes_the_digest(made: Made, tmp_path: Path
     key = command("key", *arguments(made.elf), "--out", tmp_path / "key.msgpack", "--json")
     assert key.exit_code == 0, key.output
     named, digest = json.loads(key.stdout), [str(half) for half in made.public[:2]]
-    assert named["contract_program"] == digest
+    assert (named["contract_program"], named["heights"]) == (digest, HEIGHTS)
     again = ("key", *arguments(made.elf, "--heights", named["heights"]), "--out", tmp_path / "again.msgpack", "--json")
     assert json.loads(command(*again).stdout)["contract_program"] == digest
     wrap_vk = ("--wrap-vk", made.folder / files.KEY)
@@ -216,7 +220,9 @@ def test_another_program_file_is_refused(made: Made, tmp_path: Path) -> None:
 
 def test_the_driver_takes_nothing_else(made: Made) -> None:
     """Proofs of another exit code, output or kind, or with a salt, count as bad ones."""
-    job = ContractSystem.from_options(replace(OPTIONS, arguments={"elf": str(made.elf), "segment": 64}))
+    job = ContractSystem.from_options(
+        replace(OPTIONS, arguments={"elf": str(made.elf), "segment": 64, "heights": HEIGHTS})
+    )
     plan, stored = {part.name: part for part in job.plan()}, StoredRun.read(made.run)
     proofs = {name: proof for name, part in plan.items() if (proof := stored.load(part)) is not None}
     assert proofs.keys() == plan.keys()
@@ -280,6 +286,31 @@ def test_declared_heights_give_other_runs_the_same_program(tmp_path: Path) -> No
         ContractSystem.from_options(replace(OPTIONS, arguments={**given, "heights": lower}))
 
 
+def test_a_program_does_not_follow_from_private_input(tmp_path: Path) -> None:
+    """Runs of other lengths have other heights. A job with a public program does not take them from its run."""
+    elf, programs, needed = tmp_path / "guest.elf", set(), set()
+    elf.write_bytes(
+        code_file(
+            [*call(3), *call(3), imm("addi", 7, 10, 0), imm("addi", 7, 7, -1), branch("bne", 7, 0, -4), *leave(0)]
+        )
+    )
+    for number, count in enumerate((3, 300)):
+        held = tmp_path / f"input{number}"
+        held.write_bytes(count.to_bytes(4, "little"))
+        given = {"elf": str(elf), "input": str(held), "segment": 1024}
+        asked = ("riscv", *(part for name, value in given.items() for part in (f"--{name}", value)), *FEW, "--contract")
+        shown = command("key", *asked, "--out", tmp_path / f"key{number}", "--json")
+        needed.add(json.loads(shown.stdout)["contract_program"][0])
+        with pytest.raises(UsageError, match="the heights of a run may tell of its private input"):
+            ContractSystem.from_options(replace(OPTIONS, arguments=given))
+        with pytest.raises(UsageError, match="declare them"):
+            ContractSystem.check_job(replace(OPTIONS, arguments=given))
+        declared = {**given, "heights": "cpu=10,host=5,touched=5,words=5"}
+        made = ContractSystem.from_options(replace(OPTIONS, arguments=declared))
+        programs.add((made.key_digest(), made._form.to_bytes()))
+    assert (len(needed), len(programs)) == (2, 1)
+
+
 def test_jobs_that_no_contract_reads(tmp_path: Path) -> None:
     long = guest(tmp_path / "long.elf", words=range(9))
     odd = command(
@@ -288,8 +319,9 @@ def test_jobs_that_no_contract_reads(tmp_path: Path) -> None:
     for done, words in (
         (prove(long, tmp_path / "a"), "8 at most. Write a digest of a longer one"),
         (prove(guest(tmp_path / "many.elf", cycles=2000), tmp_path / "b"), "at most 32 segments, and this one has"),
-        (prove(long, tmp_path / "c", "--heights", "cpu=6"), "table host is missing"),
-        (odd, "its jobs have no output, which a contract reads"),
+        (prove(long, tmp_path / "c", heights="cpu=6"), "table host is missing"),
+        (prove(long, tmp_path / "c", heights=None), "`distprove key` of the program with --contract prints those"),
+        (odd, "no contract reads its jobs, whose heights are not declared"),
     ):
         assert done.exit_code == 2, done.output
         assert words in " ".join(done.output.split())

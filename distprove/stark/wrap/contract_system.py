@@ -17,6 +17,7 @@ from distprove.stark.engine import Heights
 from distprove.stark.multilinear.places import output_fault
 from distprove.stark.options import StarkOptions
 from distprove.stark.program import Program
+from distprove.stark.programs import load_program
 from distprove.stark.recursion.contract import PLACES, check_program
 from distprove.stark.recursion.contract_proof import read_of, verify_read
 from distprove.stark.recursion.node_proof import is_node, kind_in
@@ -37,8 +38,15 @@ class ContractSystem(WrappedSystem):
     read = True
 
     @classmethod
+    def check_job(cls, options: StarkOptions) -> None:
+        """As that of `StarkSystem`, and for a job without declared heights."""
+        super().check_job(options)
+        _require_heights(load_program(options.program, options.arguments))
+
+    @classmethod
     def from_options(cls, options: StarkOptions) -> ContractSystem:
         """Make the system of a job. Raises as `WrappedSystem` does, and UsageError for a job that no contract reads."""
+        _require_heights(load_program(options.program, options.arguments))
         system = super().from_options(options)
         assert isinstance(system, ContractSystem)
         _ = system._form  # a job that no contract reads is refused before anything is proven
@@ -123,6 +131,18 @@ class ContractSystem(WrappedSystem):
     def published(self, proofs: Sequence[PartitionProof]) -> Mapping[str, bytes]:
         """The files of the wrap, and the program's."""
         return {**super().published(proofs), PROGRAM: self._form.to_bytes()}
+
+
+def _require_heights(program: Program) -> None:
+    """Raise UsageError for a program whose heights are not declared: those of a run follow from its private input, and
+    its public digest from them."""
+    if program.name_bytes is None:
+        raise UsageError(f"program {program.name}: no contract reads its jobs, whose heights are not declared")
+    if program.declared_heights is None:
+        raise UsageError(
+            "the heights of a run may tell of its private input, and a contract's program is public: declare them "
+            "(`arguments.heights`, --heights). `distprove key` of the program with --contract prints those of a run"
+        )
 
 
 def contract_parameters(choose: Callable[..., Any], heights: Sequence[int | None], queries: int | None) -> Any:
