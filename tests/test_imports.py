@@ -69,7 +69,7 @@ DOORS = {
     *(("distprove.cli.security", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
     *((f"{WRAP}.verifier", f"{RECURSION}.{name}") for name in ("node_proof", "plan", "root", "security", "whole")),
     *((f"{WRAP}.system", f"{RECURSION}.{name}") for name in ("plan", "system", "tree_keys")),
-    *((f"{WRAP}.listed", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
+    *((f"{WRAP}.listed", f"{RECURSION}.{name}") for name in ("contract", "plan", "tree_keys", "whole")),
     *((f"{WRAP}.kept", f"{RECURSION}.{name}") for name in ("circuit_cache", "node")),
     *((f"{WRAP}.prover", f"{RECURSION}.{name}") for name in ("node", "plan", "system", "tree_keys")),
     *((f"{WRAP}.{name}", f"{RECURSION}.plan") for name in ("partition", "program_file")),

@@ -11,6 +11,7 @@ import typer
 from distprove.cli.console import escape, facts_table, out, print_json
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.programs import PROGRAM, JobSoundness, Partitions, program_app, shown
+from distprove.cli.summary import second_root_line
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def key(
     with own_faults(loaded.__module__):
         one_proof = soundness.one_proof
         declared = loaded.declared_heights if soundness.contract else None
-        without_cut = soundness.values["queries"] is not None  # nothing is run then, and no input needed
+        queries_given = soundness.values["queries"] is not None
+        without_cut = queries_given and not soundness.contract  # nothing is run then, and no input needed
         known: Sequence[Sequence[int | None]] | None = None if declared is None else [declared]
         count = partitions or 1
         if declared is None and not without_cut:
@@ -65,20 +67,22 @@ def key(
         table.add_row("heights", escape(read["heights"]))
         for half, value in zip(("low", "high"), read["contract_program"], strict=True):
             table.add_row(f"program {half}", value)
+        table.add_row("second root", second_root_line(read["second_root"]))
     out().print(table)
 
 
 def _read(program: Program, key: Any, heights: Sequence[int | None]) -> dict[str, Any]:
     """What a contract has of a program: its digest in two halves, and the argument that declares its heights."""
     from distprove.stark.keyfile import node_key
-    from distprove.stark.wrap.contract_verifier import halves, program_digest
+    from distprove.stark.wrap.contract_verifier import halves, program_digest, second_root_of
     from distprove.stark.wrap.program_file import ProgramFile
 
     if program.name_bytes is None:
         raise UsageError(f"program {program.name}: no contract reads its jobs")
     file = ProgramFile(key.named(), tuple(heights), program.name_bytes)
     low, high = halves(program_digest(key, node_key, file))
-    return {"contract_program": [str(low), str(high)], "heights": program.declares(heights)}
+    second = second_root_of(key, node_key, file).to_record()
+    return {"contract_program": [str(low), str(high)], "heights": program.declares(heights), "second_root": second}
 
 
 def queries(params: Any) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, warn
-from distprove.cli.summary import INSECURE_WRAP, layer_line
+from distprove.cli.summary import INSECURE_WRAP, layer_line, second_root_line
+from distprove.errors import UsageError
 
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
@@ -29,10 +30,12 @@ def verify_read(
 ) -> None:
     """Verify the wrap beside `proof`, and print its program, exit code and output. `told_insecure` says whether the
     report beside it calls the wrap's key insecure, None without one. Raises as `verify_read_files` of
-    `distprove.stark.wrap.contract_verifier`, and InvalidProof for another exit code or output."""
+    `distprove.stark.wrap.contract_verifier`, UsageError for another file than the wrap's, and InvalidProof for another
+    exit code or output."""
     from distprove.stark.wrap.contract_verifier import verify_read_files
     from distprove.stark.wrap.program_file import folder_of
 
+    _require_named(proof)
     begin = time.perf_counter()
     found = verify_read_files(folder_of(proof), wrap_vk, vk, program, least_security, tree_wires)
     found.require(exit_code, output)
@@ -57,6 +60,8 @@ def _record(found: VerifiedRead) -> dict[str, Any]:
         "output": found.read.output.hex(),
         "key_digest": found.key.digest.hex(),
         "wrap": {"key_digest": found.wrap_key.hex()},
+        "second_root": found.second.to_record(),
+        "weakness": found.weakness,
         "security": {"bits": found.bits, "layers": [layer.to_record() for layer in found.layers]},
     }
 
@@ -75,8 +80,17 @@ def _print(found: VerifiedRead, seconds: float) -> None:
     )
     for layer in found.layers:
         table.add_row("layer", escape(layer_line(layer.to_record())))
+    table.add_row("second root", second_root_line(found.second.to_record()))
     trust = "it holds only if you trust how this key was made, and that it is of this program's circuit"
     table.add_row("wrap", f"Groth16 over BN254 under key {found.wrap_key.hex()}\n[dim]{trust}[/]")
     table.add_row("key", found.key.digest.hex())
     table.add_row("time", format_seconds(seconds))
     out().print(table)
+
+
+def _require_named(proof: Path) -> None:
+    """Raise UsageError for a file that is not the wrap's own: nothing would be read of it."""
+    from distprove.stark.wrap.files import PROOF
+
+    if not proof.is_dir() and proof.name != PROOF:
+        raise UsageError(f"{proof}: of a wrap that a contract reads, name the folder or its {PROOF}")

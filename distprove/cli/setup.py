@@ -132,20 +132,24 @@ def wrap(
     has the key that is printed.
     """
     from cluster.record.run import read_proof
+    from distprove.cli.summary import second_root_line
     from distprove.groth16.r1cs import write_r1cs
+    from distprove.stark.wrap.contract_verifier import SecondRoot
     from distprove.stark.wrap.kept import keep_recorded
     from distprove.stark.wrap.listed import LEAST, second_root_of
 
     root = second_root_of(read_proof(proof), vk, LEAST if security is None else security, tree_wires)
-    built = keep_recorded(root.key)
+    built, second = keep_recorded(root.key), SecondRoot.of(root.key)
     write_r1cs(destination, built)
     if as_json:
         counts = {"out": str(destination), "constraints": built.n_constraints, "wires": built.n_vars}
-        print_json({**counts, "bits": root.bits, "key_digest": root.key.digest.hex()})
+        told = {"bits": root.bits, "key_digest": root.key.digest.hex(), "second_root": second.to_record()}
+        print_json({**counts, **told})
     else:
         out().print(f"[bold]{escape(str(destination))}[/]  {built.n_constraints} constraints, {built.n_vars} wires")
         out().print(f"{root.bits:.2f} bits, proven of the proofs inside the wrap")
         out().print(f"second root under key {root.key.digest.hex()}")
+        out().print(f"second root {second_root_line(second.to_record())}")
 
 
 app.command("contribute", hidden=True)(contribute)  # its name before there was `distprove zkey`

@@ -181,6 +181,11 @@ def layer_line(layer: dict[str, Any]) -> str:
     return f"{layer['program']}: {proofs} of {layer['bits']:.2f} bits, {layer['cells']:,} cells in all"
 
 
+def second_root_line(second: dict[str, Any]) -> str:
+    """The proof inside a wrap, to compare with that which the wrap's key was made for."""
+    return f"of {second['bits']:.2f} bits, by the rules {second['rules']}"
+
+
 def key_line(digest: str, facts: dict[str, Any]) -> str:
     """The key's digest, and warnings where its set-up, or that of the aggregation keys, is not to be trusted."""
     return "\n".join([escape(digest), *(f"[bold yellow]{escape(line)}[/]" for line in key_warnings(facts))])

@@ -136,10 +136,11 @@ def verify(
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
     if wrap_vk is not None and contract_verifier().is_read(proof):
-        if any(given is not None for given in (job, srs_verifier, statement, public_input, circuit)) or trust_own_key:
+        unread = job, srs_verifier, statement, public_input, circuit, proof_type, threads
+        if any(given is not None for given in unread) or trust_own_key or show_public:
             raise UsageError(
-                "--job, --srs-verifier, --statement, --public-input, --circuit and --trust-own-key are not for a wrap "
-                "that a contract reads"
+                "--job, --srs-verifier, --statement, --public-input, --circuit, --proof-type, --threads, --public and "
+                "--trust-own-key are not for a wrap that a contract reads"
             )
         if len(vk or []) > 1:
             raise UsageError("more than one --vk is for one proof of several jobs")

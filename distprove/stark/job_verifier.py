@@ -67,7 +67,13 @@ class StarkVerifier:
     def with_wrap(self, beside: Path, key: Path) -> StarkVerifier:
         from distprove.stark.wrap.files import Wrap
 
-        return self._with(wrap=Wrap.read(beside, key))
+        wrap = Wrap.read(beside, key)
+        if len(wrap.public) != 1:
+            raise UsageError(
+                f"a wrap of {len(wrap.public)} public values: `distprove.verify_contract` verifies one that a contract "
+                "reads"
+            )
+        return self._with(wrap=wrap)
 
     def wrap_taken(self) -> TakenWrap | None:
         taken: TakenWrap | None = None if self._wrap is None else self._wrap.taken()

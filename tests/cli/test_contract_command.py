@@ -137,10 +137,12 @@ def test_a_contract_reads_program_exit_code_and_output(made: Made, monkeypatch: 
     told = json.loads(done.stdout)
     assert (told["exit_code"], told["output"]) == (7, OUTPUT.hex())
     assert told["contract_program"] == [str(half) for half in made.public[:2]]
+    assert told["weakness"] is None
     words = " ".join(made.verify("--exit-code", "7").output.split())
     assert "verified: a job of this program, by a wrap that a contract reads" in words
     assert f"exit code 7 output 8 bytes: {OUTPUT.hex()}" in words
     assert "the report beside the proof is missing" in words
+    assert f"by the rules {told['second_root']['rules']}" in words
     beside = command("verify", made.run, "--wrap-vk", made.run / files.KEY, "--exit-code", "7", *FEW[:2])
     assert beside.exit_code == 0, beside.output
     assert "insecure wrap" in beside.output
@@ -165,6 +167,8 @@ def test_the_same_from_python(made: Made) -> None:
     for wrong in ({"exit_code": 0}, {"exit_code": 7, "output": OUTPUT[:4]}, {"exit_code": 7, "least_security": 128.0}):
         with pytest.raises(InvalidProof, match="the wrap holds"):
             distprove.verify_contract(made.folder, **{**given, **wrong})
+    with pytest.raises(UsageError, match="verify_contract` verifies one that a contract reads"):
+        distprove.verify(made.run, wrap_vk=made.folder / files.KEY, exit_code=7, least_security=1.0)
 
 
 def test_who_relies_on_a_contract_computes_the_digest(made: Made, tmp_path: Path) -> None:
@@ -172,6 +176,8 @@ def test_who_relies_on_a_contract_computes_the_digest(made: Made, tmp_path: Path
     assert key.exit_code == 0, key.output
     named, digest = json.loads(key.stdout), [str(half) for half in made.public[:2]]
     assert (named["contract_program"], named["heights"]) == (digest, HEIGHTS)
+    told = json.loads(made.verify("--exit-code", "7", "--json").stdout)
+    assert named["second_root"] == told["second_root"]
     again = ("key", *arguments(made.elf, "--heights", named["heights"]), "--out", tmp_path / "again.msgpack", "--json")
     assert json.loads(command(*again).stdout)["contract_program"] == digest
     wrap_vk = ("--wrap-vk", made.folder / files.KEY)
@@ -214,8 +220,22 @@ def test_another_program_file_is_refused(made: Made, tmp_path: Path) -> None:
     low = made.changed(tmp_path / "low", PROGRAM, replace(file, log_heights=(1,)).to_bytes())
     assert "not the heights of a segment" in " ".join(low.verify("--exit-code", "7").output.split())
     public = ("--with", f"public={made.elf}")
-    for more in (("--with", "heights=cpu=9"), ("--public-input", made.elf), ("--job", "00" * 32), public):
-        assert made.verify("--exit-code", "7", *more).exit_code == 2
+    more = (("--with", "heights=cpu=9"), ("--public-input", made.elf), ("--job", "00" * 32), public)
+    for given in (*more, ("--public",), ("--threads", "2"), ("--proof-type", "any")):
+        assert made.verify("--exit-code", "7", *given).exit_code == 2
+    wrap_vk = ("--wrap-vk", made.folder / files.KEY)
+    for name in ("proof.msgpack", PROGRAM, "none.json"):
+        refused = command("verify", made.folder / name, *wrap_vk, *FEW[:2])
+        assert "name the folder or its proof.json" in " ".join(refused.output.split())
+
+
+def test_a_key_of_fewer_places_is_refused(made: Made, tmp_path: Path) -> None:
+    """Its bits would be those of fewer segments than the job may have."""
+    file = ProgramFile.read(made.folder / PROGRAM)
+    fewer = replace(file, named={**file.named, "params": {**file.named["params"], "places": 1}})
+    refused = made.changed(tmp_path / "one", PROGRAM, fewer.to_bytes()).verify("--exit-code", "7")
+    assert refused.exit_code == 1
+    assert "a key of 1 places; the circuit that a contract reads has 32" in " ".join(refused.output.split())
 
 
 def test_the_driver_takes_nothing_else(made: Made) -> None:
@@ -251,6 +271,10 @@ def test_the_driver_takes_nothing_else(made: Made) -> None:
     assert (len(partitions), whole.keys()) == (4, {"proof", "sum"})
 
 
+def refuse(key: Any) -> None:
+    raise InvalidProof("no contract reads this")
+
+
 def test_the_circuit_for_a_ceremony(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of the second root's key. Here a small one stands for it."""
     asked: list[Any] = []
@@ -263,9 +287,17 @@ def test_the_circuit_for_a_ceremony(made: Made, tmp_path: Path, monkeypatch: pyt
         return b
 
     monkeypatch.setattr("distprove.stark.wrap.kept.wrap_circuit", circuit)
-    done = command("setup", "wrap", made.run, "--out", tmp_path / "wrap.r1cs", "--security", "1")
+    setup = ("setup", "wrap", made.run, "--json", "--out")
+    done = command(*setup, tmp_path / "wrap.r1cs", "--security", "1")
     assert done.exit_code == 0, done.output
     assert [key.statement.public for key in asked] == [READ]
+    told, verified = json.loads(done.stdout), json.loads(made.verify("--exit-code", "7", "--json").stdout)
+    assert told["second_root"] == verified["second_root"]
+    assert told["bits"] == verified["security"]["bits"]  # with a segment in each place
+    with pytest.MonkeyPatch.context() as changed:  # what no circuit checks is checked of the key
+        changed.setattr("distprove.stark.recursion.contract.check_readable", refuse)
+        refused = command(*setup, tmp_path / "refused.r1cs", "--security", "1")
+    assert (refused.exit_code, "no contract reads this" in refused.output) == (1, True)
 
 
 def test_declared_heights_give_other_runs_the_same_program(tmp_path: Path) -> None:
@@ -309,6 +341,17 @@ def test_a_program_does_not_follow_from_private_input(tmp_path: Path) -> None:
         made = ContractSystem.from_options(replace(OPTIONS, arguments=declared))
         programs.add((made.key_digest(), made._form.to_bytes()))
     assert (len(needed), len(programs)) == (2, 1)
+
+
+def test_a_key_of_so_many_queries(tmp_path: Path) -> None:
+    """The guest runs, or its heights are declared: the number of queries alone does not tell them."""
+    elf = guest(tmp_path / "guest.elf")
+    asked = ("riscv", "--elf", elf, *FEW, "--queries", "40", "--contract")
+    digests = [
+        json.loads(command("key", *asked, *more, "--out", tmp_path / f"key{number}", "--json").stdout)
+        for number, more in enumerate(((), ("--heights", HEIGHTS), ("--segment", "64")))
+    ]
+    assert digests[1]["contract_program"] == digests[2]["contract_program"] != digests[0]["contract_program"]
 
 
 def test_jobs_that_no_contract_reads(tmp_path: Path) -> None:

@@ -19,16 +19,17 @@ from distprove.options import SECURITY_BITS
 from distprove.stark.entry import own_verifier
 from distprove.stark.entry import verifier as verifier_of
 from distprove.stark.job_verifier import StarkVerifier
-from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.key import MultilinearKey, with_root
 from distprove.stark.multilinear.places import OUTPUT_WORDS, READ, WORD_BYTES
 from distprove.stark.recursion.contract import Read, check_program
 from distprove.stark.recursion.contract_proof import record_of
 from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.node_proof import NodeKey
 from distprove.stark.recursion.plan import INNER, WRAP, Kind
-from distprove.stark.recursion.security import Layer, bits_of, tree_layers
+from distprove.stark.recursion.security import Layer, bits_of, node_layers, tree_layers
 from distprove.stark.recursion.whole import checked_key
 from distprove.stark.recursion.work import check_work
+from distprove.stark.security import two_places
 from distprove.stark.wrap.files import Wrap
 from distprove.stark.wrap.program_file import PROGRAM, ProgramFile, is_read
 
@@ -38,6 +39,26 @@ if TYPE_CHECKING:
     from distprove.entry import OwnProgram
 
 _HALF, _WORD = 1 << 128, 1 << 32
+
+
+@dataclass(frozen=True)
+class SecondRoot:
+    """What tells the proof inside a wrap from others of the same program: the program does not bind it."""
+
+    rules: bytes
+    """The digest of its key without the root of its columns, which take minutes to make."""
+    bits: float
+    """Its proven bits."""
+
+    @classmethod
+    def of(cls, key: MultilinearKey) -> SecondRoot:
+        """`key` is that of the second root, with or without the root of its columns."""
+        (layer,) = node_layers([(key, 1)])
+        return cls(with_root(key, b"").digest, two_places(layer.bits))
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain data, for reports."""
+        return {"rules": self.rules.hex(), "bits": self.bits}
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,8 @@ class VerifiedRead:
     """The digest of the wrap's verification key, which does not show how it was made."""
     weakness: str | None
     """Why anybody can forge wraps under that key, if it shows that."""
+    second: SecondRoot
+    """The proof inside the wrap. The key of the wrap must be of the circuit that verifies this one."""
     layers: tuple[Layer, ...]
     """Of a tree with a segment in each place. A job has no more, and no fewer bits."""
 
@@ -115,7 +138,8 @@ def verify_read_wrap(
     if not verify(wrap.key, wrap.public, wrap.proof):
         raise InvalidProof("the wrap's Groth16 proof does not verify under the key that is given")
     layers = tuple(layers_of_places(checked, node_key, kind))
-    return VerifiedRead(checked, read, wrap.key.digest(), wrap.key.weakness, layers)
+    second = second_root_of(checked, node_key, file)
+    return VerifiedRead(checked, read, wrap.key.digest(), wrap.key.weakness, second, layers)
 
 
 def program_digest(key: Any, node_key: NodeKey, file: ProgramFile, tree_wires: int | None = None) -> tuple[int, ...]:
@@ -130,6 +154,11 @@ def program_digest(key: Any, node_key: NodeKey, file: ProgramFile, tree_wires: i
     kind = Kind((file.leaf,), 0)
     check_work(checked, kind.leaves, tree_wires)
     return record_of(checked, node_key, kind).digest()
+
+
+def second_root_of(key: MultilinearKey, node_key: NodeKey, file: ProgramFile) -> SecondRoot:
+    """The proof inside the wraps of a program's jobs. Raises UsageError."""
+    return SecondRoot.of(node_key(key, Kind((file.leaf,), WRAP)))
 
 
 def halves(program: Sequence[int]) -> tuple[int, int]:

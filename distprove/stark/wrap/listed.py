@@ -12,9 +12,11 @@ from distprove.proof import Proof
 from distprove.registry import SYSTEMS, entry_of
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.recursion.contract import check_program
 from distprove.stark.recursion.plan import ROOT, WRAP, Form
-from distprove.stark.recursion.tree_keys import WRAP_BITS, node_key, planned_layers, verifiers_key
+from distprove.stark.recursion.tree_keys import WRAP_BITS, leaf_of_contract, node_key, planned_layers, verifiers_key
 from distprove.stark.recursion.whole import checked_key, heights_of_listed, kinds_within, with_layers
+from distprove.stark.wrap.contract_verifier import layers_of_places
 from distprove.stark.wrap.verifier import wrap_layer
 
 LEAST = min(SECURITY_BITS, WRAP_BITS)
@@ -48,7 +50,11 @@ def second_root_of(
         raise InvalidProof(f"the proof is for key {proof.key_digest.hex()}, not for {key.digest.hex()}")
     kinds = kinds_within(key, proof.partitions, tree_wires)
     forms = [Form.of(name, own) for name, own in heights_of_listed(key, proof.partitions).items()]
-    layers = [*planned_layers(key, forms)[:-1], wrap_layer(key, verifiers_key, proof.partitions)]
+    if key.params.places is None:
+        layers = [*planned_layers(key, forms)[:-1], wrap_layer(key, verifiers_key, proof.partitions)]
+    else:  # the circuit is for jobs with a segment in each place, too
+        check_program(key, leaf_of_contract(kinds[ROOT].leaves).log_heights)
+        layers = layers_of_places(key, verifiers_key, kinds[ROOT])
     bits = float(with_layers({}, layers)["bits"])
     if not bits >= least_security:
         raise InvalidProof(f"a wrap of this job has {bits} proven bits of security; {least_security:g} are asked for")
