@@ -51,6 +51,14 @@ def verify_read(
         warn(f"the report beside the proof {f'says: {INSECURE_WRAP}' if told_insecure else missing}")
 
 
+def _require_named(proof: Path) -> None:
+    """Raise UsageError for a file that is not the wrap's own: nothing would be read of it."""
+    from distprove.stark.wrap.files import PROOF
+
+    if not proof.is_dir() and proof.name != PROOF:
+        raise UsageError(f"{proof}: of a wrap that a contract reads, name the folder or its {PROOF}")
+
+
 def _record(found: VerifiedRead) -> dict[str, Any]:
     return {
         "program": found.key.program,
@@ -86,11 +94,3 @@ def _print(found: VerifiedRead, seconds: float) -> None:
     table.add_row("key", found.key.digest.hex())
     table.add_row("time", format_seconds(seconds))
     out().print(table)
-
-
-def _require_named(proof: Path) -> None:
-    """Raise UsageError for a file that is not the wrap's own: nothing would be read of it."""
-    from distprove.stark.wrap.files import PROOF
-
-    if not proof.is_dir() and proof.name != PROOF:
-        raise UsageError(f"{proof}: of a wrap that a contract reads, name the folder or its {PROOF}")
