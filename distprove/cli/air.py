@@ -13,7 +13,7 @@ from distprove.cli.option_groups import AsJson
 from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here, pairs
 from distprove.errors import UsageError
-from distprove.formats.owncode import import_named, names_code, own_faults
+from distprove.formats.owncode import import_named, names_code, own_faults, require_methods
 
 if TYPE_CHECKING:
     from distprove.stark.air import Air, AirReport
@@ -138,6 +138,7 @@ def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
         return found
     if issubclass(found, Program):
         return load_program(target, arguments)
+    require_methods(found, target)
     values = {key: integer(key, value) for key, value in arguments.items()}
     try:
         inspect.signature(found).bind(**values)

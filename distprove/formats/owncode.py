@@ -28,6 +28,7 @@ from kernels.errors import BackendError
 
 OURS = ("distprove", "actors", "cluster", "kernels")
 """The top-level packages of distprove."""
+FILE_ENDING = ".py"
 LINES = 8
 """Maximum number of lines of code that a fault shows, the innermost ones."""
 _WRONG_CALL = re.compile(r"([\w.]+)\(\) (?:missing|takes|got) ")
@@ -46,13 +47,38 @@ def import_named(name: str) -> Any:
         with own_faults(module):
             found = importlib.import_module(module)
     except (ImportError, ValueError) as error:  # the latter: an empty name
-        looked = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
-        where = "; it is looked for beside the job file, or in this folder, and in what is installed" if looked else ""
-        raise UsageError(f"cannot import {name}: {error}{where}") from None
+        raise UsageError(f"cannot import {name}: {error}{_looked_for(name, error)}") from None
     if not hasattr(found, attribute):
         hint = nearest(attribute, vars(found))
-        raise UsageError(f"cannot import {name}: module {module!r} has no attribute {attribute!r}{hint}")
+        raise UsageError(
+            f"cannot import {name}: module {module!r} has no attribute {attribute!r}{hint}; the module of that name is "
+            f"{getattr(found, '__file__', None) or 'built into Python'}"
+        )
     return getattr(found, attribute)
+
+
+def _looked_for(name: str, error: Exception) -> str:
+    """The end of the message about a module that was not found; empty for any other error."""
+    module, _, attribute = name.partition(":")
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    if module.endswith(FILE_ENDING) and error.name in (module, module.removesuffix(FILE_ENDING).partition(".")[0]):
+        return f"; name the module without {FILE_ENDING}: {module.removesuffix(FILE_ENDING)}:{attribute}"
+    if error.name == module.partition(".")[0]:
+        return "; it is looked for beside the job file, or in this folder, and in what is installed"
+    return ""
+
+
+def require_methods(found: type, name: str) -> None:
+    """Raise UsageError for a class, named as `name`, that lacks methods or properties that its base asks for."""
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if missing:
+        raise UsageError(f"{name} does not define {', '.join(missing)}, which every {_asks(found, missing[0])} needs")
+
+
+def _asks(found: type, method: str) -> str:
+    """The name of the base class that asks for a method."""
+    return next(base.__name__ for base in reversed(found.__mro__) if method in vars(base))
 
 
 def import_also_from(folder: str | Path) -> None:

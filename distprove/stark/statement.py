@@ -229,32 +229,62 @@ class Statement:
 
     def check(self, what: str) -> None:
         """Raise FormatError unless every name and index that the statement uses exists."""
+        fault = next(self._faults(), None)
+        if fault is not None:
+            raise FormatError(f"{what}: the statement does not fit its public values: {fault}")
+
+    def _faults(self) -> Iterator[str]:
+        """Yield each fault of the statement. Later checks rely on earlier ones: only the first may be asked for."""
         layout = self.layout()
-        names = [
-            *self.same,
-            *self._output_names,
-            *(n for pair in self.chain for n in pair),
-            *(c.name for c in self.constants),
+        known = ", ".join(layout) or "none"
+        if len(layout) != len(self.public):
+            yield f"two of them have one name (it has: {known})"
+        for name, length in self.public:
+            if not (1 <= len(name) <= MAX_NAME and length >= 1):
+                yield f"{name!r} with {length} elements: a name has 1 to {MAX_NAME} characters, a value some elements"
+        if self.public_values > MAX_PUBLIC:
+            yield f"they have {self.public_values} elements, at most {MAX_PUBLIC} are possible"
+        named = [
+            *(("same", n) for n in self.same),
+            *(("output", n) for n in self._output_names),
+            *(("chain", n) for pair in self.chain for n in pair),
+            *(("constants", c.name) for c in self.constants),
+            *((part, n) for part, n in (("count", self.count), ("index", self.index)) if n is not None),
         ]
-        names += [n for n in (self.count, self.index) if n is not None]
-        refs = [v for b in self.boundary for v in b.values if isinstance(v, PublicRef)]
-        good = (
-            len(layout) == len(self.public)
-            and all(1 <= len(name) <= MAX_NAME and length >= 1 for name, length in self.public)
-            and self.public_values <= MAX_PUBLIC
-            and all(n in layout for n in names)
-            and all(v.name in layout and 0 <= v.index < layout[v.name][1] for v in refs)
-            and all(layout[a][1] == layout[b][1] for a, b in self.chain)
-            # More follow from these, because equality is transitive, or contradict each other.
-            and len(set(self.chain)) <= 2 * len(layout)
-            and len(set(self.constants)) <= 3 * len(layout)
-            and all(b.where in WHERE and 0 < abs(b.times) < P for b in self.boundary)
-            and all(c.where in WHERE and len(c.values) == layout[c.name][1] for c in self.constants)
-            and all(0 <= v < P for c in self.constants for v in c.values)
-            and [layout[n][1] for n in self._output_names] in ([], [1, DIGEST_VALUES])
-        )
-        if not good:
-            raise FormatError(f"{what}: the statement does not fit its public values: their names, lengths or ranges")
+        for part, name in named:
+            if name not in layout:
+                yield f"{part} names {name!r}, which is none of them (it has: {known})"
+        for b in self.boundary:
+            for ref in (v for v in b.values if isinstance(v, PublicRef)):
+                if ref.name not in layout:
+                    yield f"the boundary on bus {b.bus} names {ref.name!r}, which is none of them (it has: {known})"
+                if not 0 <= ref.index < layout[ref.name][1]:
+                    yield (
+                        f"the boundary on bus {b.bus} names element {ref.index} of {ref.name!r}, which has "
+                        f"{layout[ref.name][1]}"
+                    )
+            if b.where not in WHERE:
+                yield f"the boundary on bus {b.bus} is where={b.where!r}, expected one of {', '.join(WHERE)}"
+            if not 0 < abs(b.times) < P:
+                yield f"the boundary on bus {b.bus} is {b.times} times: neither 0 nor p or more are possible"
+        for end, start in self.chain:
+            if layout[end][1] != layout[start][1]:
+                yield f"chain: {end!r} has {layout[end][1]} elements and {start!r} has {layout[start][1]}"
+        # More follow from these, because equality is transitive, or contradict each other.
+        if len(set(self.chain)) > 2 * len(layout):
+            yield f"chain has {len(set(self.chain))} pairs, at most {2 * len(layout)} are possible"
+        if len(set(self.constants)) > 3 * len(layout):
+            yield f"constants: {len(set(self.constants))} of them, at most {3 * len(layout)} are possible"
+        for c in self.constants:
+            if c.where not in WHERE:
+                yield f"the constant {c.name!r} is where={c.where!r}, expected one of {', '.join(WHERE)}"
+            if len(c.values) != layout[c.name][1]:
+                yield f"the constant {c.name!r} has {len(c.values)} elements, and the value has {layout[c.name][1]}"
+            if not all(0 <= v < P for v in c.values):
+                yield f"the constant {c.name!r} is no field element: not from 0 to p - 1"
+        lengths = [layout[n][1] for n in self._output_names]
+        if lengths not in ([], [1, DIGEST_VALUES]):
+            yield f"the output's length and digest have {lengths} elements, expected [1, {DIGEST_VALUES}]"
 
 
 _BOUNDARY = {"bus": str, "values": [(int, Row(str, int))], "times": int, "where": str}

@@ -195,7 +195,7 @@ BUS = Bus("b", 2)
         (lambda t: t.send(BUS, [t.this.a, 1], times=t.is_first), "selectors"),
         (lambda t: t.send(BUS, [t.this.a, 1], at_most=0), "at_most"),
         (lambda t: [t.send(BUS, [t.this.a, 1]), t.send(Bus("b", 1), [t.this.a])], "two ways"),
-        (lambda t: t.send(BUS, [t.this.a, 1]), "no number"),
+        (lambda t: t.send(BUS, [t.this.a, 1]), "bus b is none of its program's: add it to Program.buses"),
         (lambda t: t.always(t.this.a ** 64 * t.this.b ** 64 * t.this.a ** 64 * t.this.a ** 64 * t.this.a), "degree"),
         (lambda t: t.missing, "AttributeError"),
         (lambda t: None, "neither"),

@@ -117,7 +117,9 @@ def bus_use(name: str, interaction: Interaction, buses: Mapping[str, int]) -> Bu
     """The compiled form of one interaction of the table `name`. Raises AirError for a bus without a number."""
     bus = interaction.bus
     number = buses.get(bus.name)
-    if number is None or not 1 <= number <= MAX_BUSES:
+    if number is None:
+        raise AirError(f"{name}: bus {bus.name} is none of its program's: add it to Program.buses")
+    if not 1 <= number <= MAX_BUSES:
         raise AirError(f"{name}: bus {bus.name} has no number from 1 to {MAX_BUSES} in its program")
     return BusUse(bus, number, interaction.sends, interaction.at_most)
 

@@ -383,11 +383,10 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
     table = Table(definition, _used(air, public_layout))
     try:
         air.define(table)
-    except AirError:
-        raise
     except Exception as error:
+        kind = "" if isinstance(error, AirError) else f"{type(error).__name__}: "
         lines = own_lines(error, type(air).__module__)
-        raise AirError("\n".join([f"{name}.define failed: {type(error).__name__}: {error}", *lines])) from error
+        raise AirError("\n".join([f"{name}.define failed: {kind}{error}", *lines])) from error
     if not definition.constraints and not definition.interactions:
         raise AirError(f"{name} states neither a constraint nor an interaction")
     return definition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from distprove.errors import UsageError
 from distprove.formats.nearest import nearest
-from distprove.formats.owncode import import_named, names_code, own_faults
+from distprove.formats.owncode import import_named, names_code, own_faults, require_methods
 from distprove.stark.params import MAX_LOG_HEIGHT
 from kernels.maths.goldilocks import P
 
@@ -239,6 +239,7 @@ def load_class(path: str) -> Callable[..., Program]:
     found = import_named(path)
     if not (isinstance(found, type) and issubclass(found, Program)):
         raise UsageError(f"{path} is not a class of distprove.stark.program.Program")
+    require_methods(found, path)
     return found
 
 
