@@ -370,7 +370,10 @@ class StarkProver:
         failures = check_partitions(program.definitions, [checked], preprocessed=fixed_columns(program), most=1)
         if failures:
             first = failures[0]
-            where = first.rule if first.row is None else f"{first.table}: {first.rule}, row {first.row}"
+            if first.row is not None:
+                where = f"{first.table}: {first.rule}, row {first.row}"
+            else:
+                where = f"{first.rule}, {first.place}" if first.place else first.rule
             raise UnsatisfiedWitness(f"partition {partition.name}: the trace breaks a rule: {where}")
 
     def holds(self, partition: PartitionId) -> bool:

@@ -55,6 +55,9 @@ class Failure:
     values: tuple[tuple[str, int], ...]
     """Names and values of the cells in that row and of the public values that the rule reads; for a bus, the tuple."""
     detail: str = ""
+    place: str = ""
+    """For a bus, a table and its row that sends the tuple; empty where the row may tell a value of the
+    trace, as that of a lookup table does (`_Tally.add`)."""
 
     def __str__(self) -> str:
         where = self.rule if self.row is None else f"{self.table}: {self.rule}, row {self.row}"
@@ -237,7 +240,7 @@ class _Table:
             values = all_values[start:stop]
             start = stop
             tallies = near if bus.scope == "local" else far
-            tallies.setdefault(bus, _Tally(bus)).add(self.name, interaction, values, times, used)
+            tallies.setdefault(bus, _Tally(bus)).add(self.name, interaction, values, times, used, not len(self.fixed))
             if interaction.at_most is not None and (times > interaction.at_most).any():
                 over = np.flatnonzero(times > interaction.at_most)
                 row = int(over[0])
@@ -287,16 +290,22 @@ class _Tally:
         self.bus = bus
         self._places: list[tuple[str, bool, Words]] = []  # table, or "boundary"; sends; rows
         self._notes: list[str] = []
+        self._open: list[bool] = []
         self._values: list[Words] = []
         self._times: list[Words] = []
 
-    def add(self, table: str, interaction: Interaction, values: Words, times: Words, used: Indices) -> None:
+    def add(self, table: str, interaction: Interaction, values: Words, times: Words, used: Indices, free: bool) -> None:
         """Add an interaction's tuples: `values`, (width, len(used)), of the rows `used`; `times` of all rows. Other
-        rows than these have no times."""
+        rows than these have no times.
+
+        `free` says that the table has no preprocessed columns. In a lookup table a row's number stands for the tuple,
+        which may be secret. Such a table has preprocessed columns, or receives, or sends without a bound.
+        """
         chosen = np.flatnonzero(times[used])
         rows = used[chosen]
         self._places.append((table, interaction.sends, rows.astype(np.uint64)))
         self._notes.append(interaction.note)
+        self._open.append(free and interaction.sends and interaction.at_most is not None)
         self._values.append(values[:, chosen].T)
         self._times.append(times[rows])
 
@@ -305,6 +314,7 @@ class _Tally:
         times = np.array([abs(term.times) % P], dtype=np.uint64)
         self._places.append(("boundary", term.times > 0, np.zeros(1, dtype=np.uint64)))
         self._notes.append("")
+        self._open.append(False)
         self._values.append(values)
         self._times.append(times)
 
@@ -331,8 +341,8 @@ class _Tally:
             closest = int(others[(tuples[others] == tuples[bad]).sum(axis=1).argmax()])
             named = ", ".join(f"{name} = {_signed(value)}" for name, value in self._named(tuples[closest]))
             detail += f"; closest to it, and off the other way: {named}; {sides(closest)}"
-        cells = self._named(tuples[bad])
-        return [Failure("", f"{where}bus {self.bus.name}", None, len(wrong), cells, detail)]
+        cells, place = self._named(tuples[bad]), self._open_place(group, bad)
+        return [Failure("", f"{where}bus {self.bus.name}", None, len(wrong), cells, detail, place)]
 
     def _named(self, values: Words) -> tuple[tuple[str, int], ...]:
         names = self.bus.fields or [f"t{k}" for k in range(1, self.bus.width + 1)]
@@ -350,6 +360,16 @@ class _Tally:
             by = f" by {', '.join([*rows, *more])}" if rows else ""
             told.append(f"{verb} {_times(int(total[bad]))}{by}")
         return "; ".join(told)
+
+    def _open_place(self, group: Indices, bad: int) -> str:
+        """Table and row of the first of a tuple's places of which the row may be told; empty if there is none."""
+        start = 0
+        for number, (_, _, rows) in enumerate(self._places):
+            found = np.flatnonzero(group[start : start + len(rows)] == bad)
+            start += len(rows)
+            if self._open[number] and len(found):
+                return self._place(number, int(rows[found[0]]), 1)
+        return ""
 
     def _place(self, number: int, row: int, times: int) -> str:
         table = self._places[number][0]
