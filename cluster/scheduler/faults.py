@@ -27,7 +27,7 @@ from cluster.scheduler.rules import (
 )
 from cluster.scheduler.state import State
 from cluster.scheduler.workers import Slot, SlotStage, Worker
-from distprove.errors import ClusterError, InputError, ResourceError
+from distprove.errors import ClusterError, DistproveError, ResourceError
 from distprove.system import PartitionId
 from kernels.errors import OutOfMemory
 
@@ -76,9 +76,9 @@ def fail(state: State, job: Job, partition: PartitionState, fact: Fact, worker: 
         strike(state, job, worker, who, reason, partition)
 
 
-def refused(state: State, job: Job, partition: PartitionState, worker: Worker, error: InputError) -> None:
-    """A node refuses an input: another node is asked, since the first may lack the file. The partition fails once two
-    agree, or no other is there."""
+def refused(state: State, job: Job, partition: PartitionState, worker: Worker, error: DistproveError) -> None:
+    """A node refuses an input, or what a program makes of it: another node is asked, since the first may lack the file.
+    The partition fails once two agree, or no other is there."""
     node, kind = worker.node, type(error).__name__
     agreed = kind in partition.refused.values()
     partition.refused[node] = kind

@@ -29,7 +29,7 @@ from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, Fact, Stage
 from cluster.scheduler.state import Key, State
 from cluster.scheduler.workers import SlotStage, Worker
-from distprove.errors import InputError
+from distprove.errors import InputError, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionId, PartitionProof, StepTimes
 from kernels.errors import OutOfMemory
@@ -451,7 +451,7 @@ def _failed(
         while keys.evict_oldest(state, state.keys[job.key]):
             pass  # the partition is tried again
         job.crowded |= len(state.keys) > 1
-    if isinstance(error, InputError):
+    if isinstance(error, (InputError, UsageError)):
         faults.refused(state, job, partition, worker, error)
     elif isinstance(error, WitnessGone):
         state.apply(job, partition, Fact.WITNESS_LOST, "its witness was lost")

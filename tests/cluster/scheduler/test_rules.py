@@ -29,7 +29,7 @@ from cluster.scheduler.keys import NO_ROOM
 from cluster.scheduler.machine import Machine
 from cluster.scheduler.rules import MAX_DEATHS, MAX_GIVEN_UP, RULES, Fact, Rule, Stage
 from cluster.scheduler.workers import Watch, WorkerHandle
-from distprove.errors import ClusterError, InputError, UnsatisfiedWitness
+from distprove.errors import ClusterError, InputError, UnsatisfiedWitness, UsageError
 from distprove.settings import ExecutorSettings
 from kernels.errors import OutOfMemory
 from tests.cluster.scheduler.world import SYSTEMS, TIMED, commitment_of, good_proof, loaded, make_job
@@ -512,6 +512,18 @@ def test_inputs_that_one_node_lacks_cost_that_node_and_two_that_agree_fail_a_par
     assert retired(job) == ["w1"]
     assert "inputs in a row were refused there and taken on another node" in str(job.workers["w1"].reason)
     assert len(set(asked)) == len(asked), "no node is asked twice"
+
+
+def test_what_a_program_refuses_is_asked_of_two_nodes_and_costs_no_worker() -> None:
+    rig = Rig(2, nodes=2)
+    job = rig.add(count=1, max_retries=9)
+    for _ in range(2):
+        (worker,) = [name for name, orders in rig.orders.items() if orders]
+        rig.end(worker, PartitionId("j", "p0"), UsageError("rows must be a power of two"))
+    report = job.partitions["p0"].report
+    assert (report.error, report.error_kind) == ("rows must be a power of two", "UsageError")
+    assert retired(job) == []
+    assert {each.faults for each in job.workers.values()} == {0}
 
 
 def test_what_fits_no_kind_of_device_fails_after_two_tried() -> None:
