@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from distprove.stark.air import Air, AirReport
     from distprove.stark.air.check import Example
     from distprove.stark.air.definition import Layout
+    from distprove.stark.heights import LogHeights
+    from distprove.stark.program import Program, Trace
+    from distprove.stark.verifying_key import VerifyingKey
 
 app = App(no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
 
@@ -148,16 +151,30 @@ def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
         return found(**values)
 
 
-def _example(loaded: Any, partitions: int | None) -> Example | None:
+def _program_example(program: Program, partitions: int | None, key: VerifyingKey) -> Example:
+    """The traces of a program, none of which `prove` refuses. Raises UsageError, AirError."""
+    from distprove.stark.example import program_example
+    from distprove.stark.provable import check_heights
+    from distprove.stark.shape import heights_fit
+    from distprove.stark.trace_shape import check_trace_shape
+    from kernels.cpu.backend import CpuBackend
+
+    heights: list[LogHeights] = []
+
+    def check(trace: Trace) -> None:
+        heights.append(check_trace_shape(key, trace, heights_fit))
+
+    with CpuBackend() as backend:
+        count = partitions or (None if program.cuts_itself else 2)
+        example = program_example(program, count, backend, check)
+    with own_faults(program.__module__):
+        check_heights(program, heights)
+    return example
+
+
+def _example(loaded: Any) -> Example | None:
     from distprove.stark.air.check import Example
-    from distprove.stark.program import Program
 
-    if isinstance(loaded, Program):
-        from distprove.stark.example import program_example
-        from kernels.cpu.backend import CpuBackend
-
-        with CpuBackend() as backend:
-            return program_example(loaded, partitions or (None if loaded.cuts_itself else 2), backend)
     if not callable(getattr(loaded, "example", None)):
         return None
     with own_faults(type(loaded).__module__):
@@ -175,8 +192,9 @@ def _tables(loaded: Any) -> tuple[list[Air], Layout | None]:
     if isinstance(loaded, Air):
         return [loaded], None
     if isinstance(loaded, Program):
-        return list(loaded.tables), loaded.statement.layout()
-    example = _example(loaded, 1)
+        with own_faults(loaded.__module__):
+            return list(loaded.tables), loaded.statement.layout()
+    example = _example(loaded)
     if example is None:
         raise UsageError(f"{type(loaded).__name__} is neither an Air nor a Program, and offers no example()")
     return list(example.airs), example.layout
@@ -194,10 +212,11 @@ def _provable(loaded: Any, partitions: int | None, blowup: int) -> Example | Non
 
     params = Parameters(min(blowup, MAX_BLOWUP).bit_length() - 1, MAX_QUERIES, 0, SECURITY_BITS)
     if isinstance(loaded, Program):
-        key = compile_program(loaded, params)  # before its traces are made
-        example = _example(loaded, partitions)
+        with own_faults(loaded.__module__):
+            key = compile_program(loaded, params)  # before its traces are made
+        example: Example | None = _program_example(loaded, partitions, key)
     else:
-        example = _example(loaded, partitions)
+        example = _example(loaded)
         if example is None:  # what is missing on its buses may stand in other tables
             key = tables_key([loaded], default_layout(loaded), params)
             check_multiplicities(key, least_heights(key, 1))

@@ -15,24 +15,37 @@ from distprove.formats.owncode import own_faults
 from distprove.proof import MAX_OUTPUT
 from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
 from distprove.stark.output import output_public, output_stream
-from distprove.stark.program import Cut, Fits, Program, Slice, Trace, whole_trace
+from distprove.stark.program import (
+    SHOWN_BY,
+    Cut,
+    Fits,
+    Program,
+    Slice,
+    Trace,
+    preprocessed_columns,
+    whole_trace,
+)
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
 
-def program_example(program: Program, partitions: int | None, backend: Backend) -> Example:
+def program_example(
+    program: Program, partitions: int | None, backend: Backend, check: Callable[[Trace], object] = lambda trace: None
+) -> Example:
     """The example of `program` for a job of so many partitions, or as many as it chooses: the traces that it makes,
-    with its boundary.
+    with its boundary. `check` may refuse a trace.
 
-    Raises InputError when the public values do not satisfy the program's statement.
+    Raises AirError for a trace of a wrong shape, InputError when the public values do not satisfy the program's
+    statement, and CodeFault, whose message may quote the inputs.
     """
     traces, publics = [], []
     fixed = fixed_columns(program)
-    made = cut(program, partitions)
+    made = cut(program, partitions, secret=False)
     for part in made.slices:
-        inputs = read_inputs(program, part.source)
+        inputs = read_inputs(program, part.source, secret=False)
         with own_faults(program.__module__):
             trace = whole_trace(program, on_device(inputs, backend), placed(fixed, backend), backend)
+        check(trace)
         traces.append(partition_trace(program, trace, backend))
         publics.append(trace.public)
     violation = program.statement.violation(publics)
@@ -52,11 +65,11 @@ def program_example(program: Program, partitions: int | None, backend: Backend) 
     return Example(list(program.tables), traces, fixed, boundary, program.definitions)
 
 
-def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
+def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: True, *, secret: bool = True) -> Cut:
     """The job of a program, cut into so many partitions, or for None as many as the program chooses. Raises UsageError
     unless there are as many, of names that can be those of different files, and CodeFault for an error in a user's
-    program."""
-    with own_faults(program.__module__, secret=True):
+    program. With `secret` that message quotes no input."""
+    with own_faults(program.__module__, secret=secret, told_by=SHOWN_BY):
         made = program.cut(partitions, fits)
         slices = list(made.slices)
     called = f"program {program.name}: {'its cut' if partitions is None else f'slices({partitions})'}"
@@ -100,10 +113,10 @@ def counted(
     return len(made.slices), made.log_heights
 
 
-def read_inputs(program: Program, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """The inputs of a slice. Raises InputError for what is no array, and CodeFault for an error in a user's program; no
-    message quotes an input."""
-    with own_faults(program.__module__, secret=True):
+def read_inputs(program: Program, source: Mapping[str, Any], *, secret: bool = True) -> dict[str, NDArray[Any]]:
+    """The inputs of a slice. Raises InputError for what is no array, and CodeFault for an error in a user's program.
+    With `secret` no message quotes an input."""
+    with own_faults(program.__module__, secret=secret, told_by=SHOWN_BY):
         arrays = program.inputs(source)
     if not isinstance(arrays, Mapping):
         raise InputError(f"program {program.name}: inputs gave a {type(arrays).__name__}, not a mapping to arrays")
@@ -114,20 +127,16 @@ def read_inputs(program: Program, source: Mapping[str, Any]) -> dict[str, NDArra
 
 
 def partition_trace(program: Program, trace: Trace, backend: Backend) -> PartitionTrace:
-    """Convert a trace to the form of the debug check: columns on the host, public values by name. Raises UsageError for
-    a table that is absent and not optional."""
-    for air, columns in zip(program.tables, trace.main, strict=False):
-        if columns is None and air.name not in program.optional:
-            raise UsageError(f"table {air.name} is absent, and the program does not say that it is optional")
+    """Convert a trace to the form of the debug check: columns on the host, public values by name."""
     layout = program.statement.layout()
     named = {name: trace.public[offset : offset + count] for name, (offset, count) in layout.items()}
     return PartitionTrace([None if m is None else backend.to_host(m) for m in trace.main], named)
 
 
 def fixed_columns(program: Program) -> list[NDArray[Any] | None]:
-    """The preprocessed columns of each table; None for a table without."""
-    fixed = program.preprocessed()
-    return [fixed.get(air.name) for air in program.tables]
+    """The preprocessed columns of each table; None for a table without. Raises AirError, and CodeFault."""
+    with own_faults(program.__module__):
+        return preprocessed_columns(program)
 
 
 def placed(fixed: Sequence[NDArray[Any] | None], backend: Backend) -> Callable[[int], Array | None]:

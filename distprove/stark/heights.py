@@ -32,3 +32,26 @@ def tallest(heights: Iterable[Sequence[int | None]]) -> LogHeights:
 def present(log_heights: Sequence[int | None]) -> tuple[int, ...]:
     """The heights without those of absent tables."""
     return tuple(height for height in log_heights if height is not None)
+
+
+def misfit(
+    names: Sequence[str], fixed: Sequence[int | None], log_heights: Sequence[int | None], optional: Sequence[bool]
+) -> str:
+    """Say why tables of these names cannot have these heights under a key that fixes some. All are in the key's
+    order, `fixed` and `log_heights` log2 of the rows."""
+    if len(log_heights) != len(names):
+        return f"{len(log_heights)} heights are given for {len(names)} tables"
+    for name, own, height, may_lack in zip(names, fixed, log_heights, optional, strict=True):
+        if height is None and not may_lack:
+            return f"table {name} is absent, and the program does not say that it is optional"
+        if height is not None and own not in (None, height):
+            return (
+                f"table {name} has 2^{height} rows, and the program fixes it to 2^{own} (by Program.fixed_heights, "
+                "which gives log2 of the rows, or by preprocessed columns)"
+            )
+    return f"tables of {rows_of(log_heights)} rows cannot be proven"
+
+
+def rows_of(log_heights: Sequence[int | None]) -> str:
+    """Heights for messages: "2^5, absent, 2^8"."""
+    return ", ".join("absent" if height is None else f"2^{height}" for height in log_heights)

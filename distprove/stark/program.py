@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from distprove.errors import UsageError
+from distprove.errors import AirError, UsageError
 from distprove.stark.air import Air, Bus, CompiledAir, CppRows, trace_air
 from distprove.stark.air.compiler import compile_definition
 from distprove.stark.air.definition import Definition
 from distprove.stark.counting import Counting, compile_counting
+from distprove.stark.given import check_columns, check_public, checked_preprocessed
 from distprove.stark.heights import LogHeights
 from distprove.stark.multilinear.air import Rules, compile_rules
 from distprove.stark.statement import Statement
@@ -58,6 +59,9 @@ class Trace:
     for an absent table (`Program.optional`), or for one of counts alone, which the prover makes (`Table.receive`)."""
     public: tuple[int, ...]
 
+
+SHOWN_BY = "`distprove air check`"
+"""The command that shows the messages of errors in a user's program, which may quote its inputs."""
 
 KEPT_CLASSES = 8
 """Maximum number of classes of programs whose traced tables a process keeps."""
@@ -340,16 +344,30 @@ def _least(counts: Sequence[int], fits: Callable[[int], bool]) -> int:
     return counts[place // 2 + bisect_left(tried, True, key=fits)]
 
 
+def preprocessed_columns(program: Program) -> list[NDArray[Any] | None]:
+    """The preprocessed columns of each table, (width, rows); None for a table without. Raises AirError."""
+    return checked_preprocessed(program.tables, program.preprocessed(), program.fixed_heights)
+
+
 def whole_trace(
     program: Program, inputs: Mapping[str, Array], fixed: Callable[[int], Array | None], backend: Backend
 ) -> Trace:
     """The trace of one partition, with the columns that are counted for the program. `fixed` gives the preprocessed
-    columns of a table, by its number, in the backend's memory."""
-    trace = program.trace_beside(inputs, fixed, backend)
+    columns of a table, by its number, in the backend's memory. Raises AirError for columns of a wrong shape."""
+    trace: Any = program.trace_beside(inputs, fixed, backend)
+    if not isinstance(trace, Trace):
+        raise AirError(f"program {program.name}: trace gave a {type(trace).__name__}, expected a Trace")
+    tables = program.tables
+    check_columns(tables, trace.main)
+    check_public(trace.public)
+    optional = [air.name in program.optional for air in tables]
     if program.counting.counts:
-        optional = [air.name in program.optional for air in program.tables]
         program.counting.fill(trace.main, fixed, trace.public, optional, backend)
-    return trace
+    for air, columns, may_lack in zip(tables, trace.main, optional, strict=True):
+        if columns is None and not may_lack:
+            raise AirError(f"table {air.name} is absent, and the program does not say that it is optional")
+    made: Trace = trace
+    return made
 
 
 @lru_cache(maxsize=KEPT_CLASSES)

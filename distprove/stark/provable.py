@@ -17,11 +17,13 @@ from distprove.stark.air import Air, trace_air
 from distprove.stark.air.check import BoundaryTuple
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
-from distprove.stark.engine import AnyKey, engine_of
+from distprove.stark.engine import FRI, AnyKey, engine_named, engine_of
+from distprove.stark.heights import rows_of
 from distprove.stark.key_front import bus_record
 from distprove.stark.params import MAX_LOG_HEIGHT, Parameters
 from distprove.stark.program import Program
 from distprove.stark.statement import Boundary, Statement
+from distprove.stark.trace_shape import misfit_of
 from distprove.stark.verifying_key import VerifyingKey, made_key
 from kernels.host.units import format_bytes
 
@@ -46,8 +48,11 @@ def check_program(
         check_sides(key)
         check_multiplicities(key, least_heights(key, partitions))
         return
-    if len(heights) != partitions or not all(engine.heights_fit(key, h) for h in set(map(tuple, heights))):
-        raise UsageError(f"program {program.name}: not the heights of {partitions} partitions' tables: 2^{heights}")
+    if len(heights) != partitions:
+        raise UsageError(f"program {program.name}: heights of {len(heights)} partitions are given for {partitions}")
+    for each in dict.fromkeys(map(tuple, heights)):
+        if not engine.heights_fit(key, each):
+            raise UsageError(f"program {program.name}: log_heights, or its cut, is wrong: {misfit_of(key, each)}")
     check_job(key, heights, one_proof=one_proof)
 
 
@@ -97,6 +102,36 @@ def check_security(key: AnyKey, heights: Heights) -> None:
             f"{key.params.queries} queries give {reached:.1f} bits of security at these heights, and "
             f"{key.params.security_bits} are asked for"
         )
+
+
+def check_heights(program: Program, made: Heights) -> None:
+    """Raise UsageError or AirError for a job that `prove` refuses for the heights of its traces, `made`, under the
+    parameters that it chooses by itself. A program that does not tell its heights needs a number of queries, and
+    nothing is known of that."""
+    engine = engine_named(FRI)
+    try:
+        told = program.log_heights(len(made))
+    except UsageError:
+        return
+    params = engine.choose(program, len(made))
+    check_program(program, params, len(made))
+    key = engine.compile_key(program, params)
+    for heights, each in zip(made, told, strict=True):
+        check_made(key, heights, each)
+
+
+def check_made(key: AnyKey, heights: Sequence[int | None], told: Sequence[int | None] | None) -> None:
+    """Raise UsageError for a trace of heights that have fewer bits of security than the key requires. `told` are those
+    for which the number of queries was chosen, if the program told them."""
+    try:
+        check_security(key, [heights])
+    except UsageError as error:
+        differs = (
+            ""
+            if told is None or tuple(told) == tuple(heights)
+            else (f"; the trace has {rows_of(heights)} rows, and log_heights, or the cut, told of {rows_of(told)}")
+        )
+        raise UsageError(f"{error}{differs}") from None
 
 
 def check_queries(key: AnyKey) -> None:

@@ -23,7 +23,7 @@ from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, Words, e_dot, e_dots, e_mul, element, ext_powers, interpolate, spread
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
-from distprove.stark.program import Program, Trace, whole_trace
+from distprove.stark.program import SHOWN_BY, Program, Trace, whole_trace
 from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
@@ -90,7 +90,7 @@ def commit(
         shape = ProofShape(pk.key, tuple(expected))
         plan_for(shape)
         pk.prepare_optional(shape)
-    with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
+    with steps("trace"), own_faults(program.__module__, secret=True, told_by=SHOWN_BY):
         given = {key: backend.to_device(value) for key, value in inputs.items()}
         trace = whole_trace(program, given, pk.fixed_columns, backend)
     log_heights = check_trace_shape(pk.key, trace, heights_fit)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from distprove.errors import UsageError
 from distprove.stark.extension import Extender, Extension
 from distprove.stark.memory import key_bytes
 from distprove.stark.params import Parameters
-from distprove.stark.program import Program
+from distprove.stark.program import Program, preprocessed_columns
 from distprove.stark.shape import ProofShape
 from distprove.stark.verifying_key import VerifyingKey, compile_program, with_roots
 from kernels.interface.arrays import Array
@@ -60,28 +59,21 @@ class ProvingKey:
 def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
     """Compile `program`, and extend and commit to its preprocessed columns on `backend`.
 
-    Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
+    Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled and for
+    preprocessed columns of a wrong shape.
     """
     key = compile_program(program, params)
     tables = key.tables
     required = [i for i, root in enumerate(key.optional) if root is None]
     backend.goldilocks.prepare(programs_of(program, required), [f.source for f in program.row_functions])
-    fixed = program.preprocessed()
-    heights = list(key.fixed_heights)
-    for i, table in enumerate(tables):
-        matrix = fixed.get(table.name)
-        width = 0 if matrix is None else len(matrix)
-        if width != table.preprocessed_width:
-            raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
-        if matrix is not None:
-            height = int(matrix.shape[1]).bit_length() - 1
-            if heights[i] not in (None, height):
-                raise UsageError(f"table {table.name} is fixed to 2^{heights[i]} rows; its preprocessed columns differ")
-            heights[i] = height
+    given = preprocessed_columns(program)
+    heights = [
+        known if matrix is None else int(matrix.shape[1]).bit_length() - 1
+        for known, matrix in zip(key.fixed_heights, given, strict=True)
+    ]
     key = replace(key, fixed_heights=tuple(heights))
     streamed = key_bytes(key, streamed=False) > MAX_KEY_SHARE * backend.info().memory_budget
     extender = Extender(backend, params.log_blowup, streamed=streamed, tree_hash=params.tree_hash)
-    given = [fixed.get(table.name) for table in tables]
     columns = [
         None if m is None else copied(backend, backend.to_device(np.ascontiguousarray(m, np.uint64))) for m in given
     ]

@@ -33,6 +33,7 @@ from distprove.stark.output import MAX_OUTPUT_TUPLES
 from distprove.stark.params import BLOWUPS, MAX_BLOWUP, Parameters, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape, heights_fit
+from distprove.stark.trace_shape import misfit_of
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 from kernels.interface.tree_hash import TreeHash
 
@@ -322,7 +323,7 @@ def choose_parameters(
     key = compile_program(program, params)
     heights = [tuple(h) for h in told_heights(program, partitions, known)]
     if (bad := next((h for h in dict.fromkeys(heights) if not heights_fit(key, h)), None)) is not None:
-        raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{bad} rows")
+        raise UsageError(f"program {program.name}: log_heights, or its cut, is wrong: {misfit_of(key, bad)}")
     for stats in statistics_of_job(key, heights):
         # To see that they suffice is some hundred times cheaper than to choose; a job may have hundreds of shapes.
         if min(r.bits for r in best_rounds(params, stats)[1]) < security:

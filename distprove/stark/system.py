@@ -26,7 +26,7 @@ from distprove.stark.options import MANY, StarkOptions
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, leaves_room, usable
 from distprove.stark.program import Cut, Fits, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
-from distprove.stark.provable import check_program, check_queries, check_security
+from distprove.stark.provable import check_made, check_program, check_queries
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.whole_job import check_output
@@ -436,10 +436,11 @@ class StarkProver:
 
     def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Any:
         self._backend.watch_memory()
-        told: dict[str, Any] = {"expected": context_of(partition).log_heights, "program": self._program(partition)}
+        expected = context_of(partition).log_heights
+        told: dict[str, Any] = {"expected": expected, "program": self._program(partition)}
         committed = commit(self._key, partition.name, witness.arrays, steps, held=self._held(), more=more, **told)
         committed.peak = self._used()
-        check_security(self._key.key, [committed.shape.log_heights])
+        check_made(self._key.key, committed.shape.log_heights, expected)
         return committed
 
     def _program(self, partition: Partition) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -14,9 +15,69 @@ from tests.support import ROOT
 
 LOCAL = ("--local", "--no-isolate", "--threads", "2", "--backend", "cpu")
 GUIDE = (ROOT / "docs" / "airs.md").read_text()
-FAULTY = """
+SECRET = 918273
+FAULTY = f"""
 import dataclasses
+from distprove.errors import UsageError
 from walk import *
+
+def changed(change):
+    def trace(self, inputs, backend):
+        made = Walk.trace(self, inputs, backend)
+        return change(made)
+    return trace
+
+class OneTable(Walk):
+    trace = changed(lambda made: Trace(made.main[:1], made.public))
+
+class NoTrace(Walk):
+    trace = changed(lambda made: None)
+
+class NoList(Walk):
+    trace = changed(lambda made: Trace(None, made.public))
+
+class NoArray(Walk):
+    trace = changed(lambda made: Trace([made.main[0].tolist(), None], made.public))
+
+class TenRows(Walk):
+    trace = changed(lambda made: Trace([made.main[0][:, :10], None], made.public))
+
+class Signed(Walk):
+    trace = changed(lambda made: Trace([made.main[0].astype(np.int64), None], made.public))
+
+class OneColumn(Walk):
+    trace = changed(lambda made: Trace([made.main[0][:1], None], made.public))
+
+class NoPublic(Walk):
+    trace = changed(lambda made: Trace(made.main, None))
+
+class Refuses(Walk):
+    def trace(self, inputs, backend):
+        raise UsageError("rows must be more")
+
+class NoColumns(Walk):
+    def preprocessed(self):
+        return {{}}
+
+class OtherName(Walk):
+    def preprocessed(self):
+        return {{"Bytes": np.arange(256, dtype=np.uint64)[None]}}
+
+class OddColumns(Walk):
+    def preprocessed(self):
+        return {{"ByteTable": np.arange(250, dtype=np.uint64)[None]}}
+
+class NoLogarithm(Walk):
+    @property
+    def fixed_heights(self):
+        return {{"Steps": self.rows}}
+
+    def log_heights(self, partitions):
+        raise UsageError("unsaid")
+
+class TooTall(Walk):
+    def log_heights(self, partitions):
+        return [(5, 8)] * partitions
 
 class Unlisted(Walk):
     buses = (STATE,)
@@ -33,12 +94,41 @@ class OtherPlace(Walk):
     def statement(self):
         return dataclasses.replace(Walk.statement.fget(self), boundary=(Boundary("state", (0, 0), 1, "frist"),))
 
+class Unbalanced(Walk):
+    @property
+    def statement(self):
+        whole = Walk.statement.fget(self)
+        return dataclasses.replace(whole, boundary=whole.boundary[:1])
+
+class Broken(Walk):
+    def trace(self, inputs, backend):
+        made = super().trace(inputs, backend)
+        made.main[0][1, 3] = {SECRET}
+        return made
+
+class OnBus(Walk):
+    '''A step that is no byte, and all constraints hold.'''
+    def steps(self, index):
+        return super().steps(index) + np.array([0] * 3 + [{SECRET}] + [0] * 12)
+
+class AtTrace(Walk):
+    def trace(self, inputs, backend):
+        return self.no_such_method({SECRET})
+
+class AtSlices(Walk):
+    def slices(self, partitions):
+        return self.no_such_method({SECRET})
+
+class AtInputs(Walk):
+    def inputs(self, source):
+        return {{}}[str(source["index"] + {SECRET})]
+
 class HalfDone(Program):
     name = "half-done"
     tables = ()
 
 class NoDefine(Air):
-    main = {"x": 1}
+    main = {{"x": 1}}
 """
 
 
@@ -56,6 +146,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 MESSAGES = {
+    "OneTable": "the trace has 1 tables; the program has 2",
+    "NoTrace": "program walk: trace gave a NoneType, expected a Trace",
+    "NoList": "the main columns of a trace are a list, one entry for each table, not a NoneType",
+    "NoArray": "table Steps: the trace: expected an array of shape (4, rows), not a list",
+    "TenRows": "table Steps: the trace: 10 rows, expected a power of two",
+    "Signed": "table Steps: the trace is of int64, expected uint64",
+    "OneColumn": "table Steps: the trace: an array of shape (1, 16), expected (4, rows)",
+    "NoPublic": "the public values of a trace are a tuple of integers, not a NoneType",
+    "Refuses": "rows must be more",
+    "NoColumns": "table ByteTable: its preprocessed columns are missing in Program.preprocessed",
+    "OtherName": "Program.preprocessed gave columns of Bytes, which is none of its tables (Steps, ByteTable)",
+    "OddColumns": "table ByteTable: preprocessed columns: 250 rows, expected a power of two",
+    "NoLogarithm": "table Steps has 2^4 rows, and the program fixes it to 2^16 (by Program.fixed_heights, which gives "
+    "log2 of the rows",
+    "TooTall": "log_heights, or its cut, is wrong: table Steps has 2^5 rows, and the program fixes it to 2^4",
     "Unlisted": "Steps: bus byte is none of its program's: add it to Program.buses",
     "OtherValue": "the boundary on bus state names 'cuont', which is none of them (it has: index, count, end)",
     "OtherPlace": "the boundary on bus state is where='frist', expected one of first, last, every",
@@ -75,10 +180,16 @@ def test_air_check_says_what_is_wrong(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_prove_refuses_the_same(name: str) -> None:
-    done = run("prove", "stark", f"faulty:{name}", "--out", "run", *LOCAL)
-    assert done.exit_code == 2, done.output
-    assert MESSAGES[name] in " ".join(done.output.split())
+def test_prove_refuses_the_same_without_a_second_try(folder: Path, name: str) -> None:
+    queries = ("--queries", "226") if name == "NoLogarithm" else ()
+    done = run("prove", "stark", f"faulty:{name}", "--out", "run", *queries, *LOCAL)
+    told = " ".join(done.output.split())
+    assert done.exit_code == 2, told
+    assert MESSAGES[name] in told
+    if (folder / "run" / "report.json").exists():
+        report = json.loads((folder / "run" / "report.json").read_text())
+        assert report["counters"]["retries"] == 0
+        assert not [worker for worker in report["workers"] if worker.get("retired")]
 
 
 def test_an_air_without_rules_says_so() -> None:
@@ -117,3 +228,47 @@ def test_names_of_files_and_modules_that_hide_others(folder: Path) -> None:
     assert done.exit_code == 2
     told = "".join(done.stderr.split())
     assert f"themoduleofthatnameis{ROOT / 'kernels' / '__init__.py'}" in told
+
+
+@pytest.mark.parametrize(("name", "kind"), [("AtTrace", "AttributeError"), ("AtInputs", "KeyError")])
+def test_errors_are_told_with_their_place_and_in_full_by_the_check_alone(folder: Path, name: str, kind: str) -> None:
+    at = name.removeprefix("At").lower()
+    done = run("prove", "stark", f"faulty:{name}", "--partitions", "2", "--out", "run", *LOCAL)
+    told = " ".join(done.output.split())
+    assert done.exit_code != 0
+    assert f"faulty raised {kind}: its message may quote the inputs, and is left out" in told
+    assert re.search(rf"faulty\.py:\d+, in {at}: ", told)
+    checked = run("air", "check", f"faulty:{name}")
+    assert checked.exit_code == 2
+    full = " ".join(checked.output.split())
+    assert re.search(rf"faulty\.py:\d+, in {at}: ", full)
+    assert ("no_such_method" if name == "AtTrace" else str(SECRET)) in full
+
+
+def test_errors_of_slices_are_told_with_their_place() -> None:
+    done = run("prove", "stark", "faulty:AtSlices", "--partitions", "2", "--out", "run", *LOCAL)
+    assert done.exit_code == 2
+    told = " ".join(done.output.split())
+    assert "`distprove air check` shows it" in told
+    assert re.search(r"faulty\.py:\d+, in slices: ", told)
+    assert "has no attribute 'no_such_method'" in " ".join(run("air", "check", "faulty:AtSlices").output.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Broken", "the trace breaks a rule: Steps: transition[0], row 3"),
+        ("OnBus", "the trace breaks a rule: bus byte, Steps row 3"),
+        ("Unbalanced", "the global buses do not balance"),
+    ],
+)
+def test_a_trace_that_breaks_a_rule_is_not_tried_again(folder: Path, name: str, says: str) -> None:
+    """The rule and its row are named, and no value; the command that shows values is."""
+    program = f"faulty:{name}"
+    done = run("prove", "stark", program, "--with", "seed=7", "--partitions", "2", "--out", "run", *LOCAL)
+    told = " ".join(done.output.split())
+    assert done.exit_code in (1, 2)
+    assert says in told
+    for text in (told, *(path.read_text(errors="replace") for path in (folder / "run").rglob("*.json*"))):
+        assert str(SECRET) not in text
+    assert run("air", "check", program, "--with", "seed=7", "--partitions", "2").exit_code == 1

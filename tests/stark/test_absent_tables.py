@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distprove.errors import InvalidProof, UsageError
+from distprove.errors import AirError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.stark.air import Air, Table
 from distprove.stark.example import program_example
@@ -116,9 +116,9 @@ def test_a_required_table_is_not_left_out() -> None:
             made = super().trace(inputs, backend)
             return Trace([*made.main[:CALLER], None, *made.main[CALLER + 1 :]], made.public)
 
-    with pytest.raises(UsageError, match="CallerAir is absent"):
+    with pytest.raises(AirError, match="CallerAir is absent"):
         prove_job(Without(), 1)
-    with pytest.raises(UsageError, match="CallerAir is absent"), CpuBackend(threads=1) as backend:
+    with pytest.raises(AirError, match="CallerAir is absent"), CpuBackend(threads=1) as backend:
         program_example(Without(), 1, backend)
 
 

@@ -27,6 +27,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.fibonacci import Fibonacci
 from distprove.stark.proof import StarkProof, content_bytes
+from distprove.stark.provable import check_made
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.system import StarkProver, StarkSystem
@@ -230,9 +231,6 @@ def test_air_check_refuses_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
     made, _ = REFUSED[name]
     monkeypatch.setattr("distprove.cli.air._load", lambda *given, **more: made())
     done = CliRunner().invoke(app, ["air", "check", "own:Made", "--partitions", "3"])
-    if name == "a partition's heights left out" or name == "a table taller than any":  # heights are the traces' there
-        assert (done.exit_code, "holds on every row" in done.stdout) == (0, True)
-        return
     assert done.exit_code == 2, done.output
     assert "holds" not in done.stdout
     assert isinstance(done.exception, SystemExit)
@@ -279,6 +277,17 @@ def test_too_few_queries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     (partition,) = made.plan()
     with CpuBackend(threads=1) as backend, pytest.raises(UsageError, match=r"bits of security.*128"):
         StarkProver(made, backend).commit(partition, made.synthesiser({}, 1).synthesise(partition))
+
+
+def test_a_trace_taller_than_its_program_told_is_refused_with_both_heights() -> None:
+    key = compile_program(program()(), Parameters(1, 50, 16, 128))
+    with pytest.raises(
+        UsageError, match=r"128 are asked for; the trace has 2\^3 rows, and log_heights.* told of 2\^2$"
+    ):
+        check_made(key, (3,), (2,))
+    for told in (None, (3,)):  # nothing else is to blame then
+        with pytest.raises(UsageError, match=r"128 are asked for$"):
+            check_made(key, (3,), told)
 
 
 @pytest.mark.parametrize("engine", ["fri", "multilinear"])

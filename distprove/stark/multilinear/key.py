@@ -15,7 +15,7 @@ from distprove.stark.key_front import KeyFront, bus_record, check_counts, read_b
 from distprove.stark.multilinear.air import Rules
 from distprove.stark.multilinear.params import Parameters, check_log_height
 from distprove.stark.multilinear.stacking import Stack
-from distprove.stark.program import Program
+from distprove.stark.program import Program, preprocessed_columns
 from distprove.stark.statement import Statement
 from kernels.cpu.keccak import keccak256
 
@@ -129,7 +129,8 @@ def compile_key(program: Program, params: Parameters) -> MultilinearKey:
     tables = program.rules
     heights = dict(program.fixed_heights)
     if any(table.preprocessed_width and table.name not in heights for table in tables):
-        heights = {name: int(m.shape[1]).bit_length() - 1 for name, m in program.preprocessed().items()} | heights
+        columns = zip(tables, preprocessed_columns(program), strict=True)
+        heights = {t.name: int(m.shape[1]).bit_length() - 1 for t, m in columns if m is not None} | heights
     fixed = tuple(heights.pop(table.name, None) for table in tables)
     if heights:
         raise UsageError(

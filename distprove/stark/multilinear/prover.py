@@ -30,7 +30,7 @@ from distprove.stark.multilinear.row_prover import Cells, bind_rules, multilinea
 from distprove.stark.multilinear.rules import leaf_scalars, scalars_of_all
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.plan import MemoryPlan, usable
-from distprove.stark.program import Program, Trace, whole_trace
+from distprove.stark.program import SHOWN_BY, Program, Trace, whole_trace
 from distprove.stark.trace_shape import check_trace_shape
 from distprove.steps import Steps
 from kernels.interface.arrays import Array
@@ -149,7 +149,7 @@ def make_trace(
     pk: MultilinearProvingKey, inputs: Mapping[str, NDArray[Any]], steps: Steps, program: Program
 ) -> tuple[Trace, LogHeights]:
     """Make the trace of a partition, and log2 of its tables' rows. Raises UsageError for one of the wrong shape."""
-    with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
+    with steps("trace"), own_faults(program.__module__, secret=True, told_by=SHOWN_BY):
         given = {key: pk.backend.to_device(value) for key, value in inputs.items()}
         trace = whole_trace(program, given, pk.fixed_columns, pk.backend)
     return trace, check_trace_shape(pk.key, trace, heights_fit)

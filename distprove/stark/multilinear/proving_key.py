@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distprove.errors import UsageError
 from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.commitment import Stacked, commit_stack, interpolated
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_arguments, with_root
 from distprove.stark.multilinear.params import Parameters
-from distprove.stark.program import Program
+from distprove.stark.program import Program, preprocessed_columns
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -45,7 +44,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     key = compile_key(program, params)
     backend.multilinear.prepare(tree_hash=params.tree_hash)  # first, as its kernels take longest
     backend.goldilocks.prepare(sources=[f.source for f in program.row_functions])
-    host = _fixed_columns(program, key)
+    host = _fixed_columns(program)
     columns = [None if matrix is None else backend.to_device(matrix) for matrix in host]
     fixed = None
     if key.preprocessed.width:
@@ -58,26 +57,17 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
 def make_verifying_key(program: Program, params: Parameters, backend: CpuBackend) -> MultilinearKey:
     """The key alone of `make_key`, in a fraction of the memory. Raises as it does."""
     key = compile_key(program, params)
-    columns = _present(_fixed_columns(program, key))
+    columns = _present(_fixed_columns(program))
     if key.preprocessed.width:
         coefficients = interpolated(backend, key.preprocessed, columns, params)
         key = with_root(key, backend.multilinear.root(coefficients, params.log_blowup, params.tree_hash))
     return _finished(program, key)
 
 
-def _fixed_columns(program: Program, key: MultilinearKey) -> list[Array | None]:
-    """Each table's preprocessed columns (width, rows) on the host; None for a table without. Raises UsageError."""
-    given = program.preprocessed()
-    columns: list[Array | None] = []
-    for table, height in zip(key.tables, key.fixed_heights, strict=True):
-        matrix = given.get(table.name)
-        width = 0 if matrix is None else len(matrix)
-        if width != table.preprocessed_width:
-            raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
-        if matrix is not None and height is not None and matrix.shape[1] != 1 << height:
-            raise UsageError(f"table {table.name} is fixed to 2^{height} rows; its preprocessed columns differ")
-        columns.append(None if matrix is None else np.ascontiguousarray(matrix, np.uint64))
-    return columns
+def _fixed_columns(program: Program) -> list[Array | None]:
+    """Each table's preprocessed columns (width, rows) on the host; None for a table without. Raises AirError."""
+    given = preprocessed_columns(program)
+    return [None if matrix is None else np.ascontiguousarray(matrix, np.uint64) for matrix in given]
 
 
 def _present(columns: Sequence[Array | None]) -> dict[int, Array]:

@@ -32,6 +32,7 @@ from distprove.stark.security import (
     told_heights,
     two_places,
 )
+from distprove.stark.trace_shape import misfit_of
 from kernels.interface.multilinear_rows import LARGE
 from kernels.interface.tree_hash import TreeHash
 
@@ -311,8 +312,8 @@ def choose_parameters(
     params = Parameters(log_blowup, 0, one, grinding, security, log_final=log_final, tree_hash=tree_hash)
     key = laid_out(compile_key(program, params), heights, prefer)
     params = key.params
-    if not all(heights_fit(key, h) for h in heights):
-        raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
+    if (bad := next((h for h in heights if not heights_fit(key, h)), None)) is not None:
+        raise UsageError(f"program {program.name}: log_heights, or its cut, is wrong: {misfit_of(key, bad)}")
     chosen = list(params.queries)
     for stats in statistics_of_job(key, heights):
         for number in range(len(stats.rounds)):

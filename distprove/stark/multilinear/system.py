@@ -13,7 +13,7 @@ from distprove.stark.multilinear.prover import Committed, commit, prove, restore
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.options import MANY
-from distprove.stark.provable import check_security
+from distprove.stark.provable import check_made
 from distprove.stark.system import SharedFiles, StarkProver, StarkSystem, context_of, half_of
 from distprove.steps import Steps
 from distprove.system import Partition, Witness
@@ -142,8 +142,9 @@ class MultilinearProver(StarkProver):
 
     def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Committed:
         self._backend.watch_memory()
-        told: dict[str, Any] = {"expected": context_of(partition).log_heights, "program": self._program(partition)}
+        expected = context_of(partition).log_heights
+        told: dict[str, Any] = {"expected": expected, "program": self._program(partition)}
         committed = commit(self._key, partition.name, witness.arrays, steps, held=self._held(), **told)
         committed.peak = self._used()
-        check_security(self._key.key, [committed.shape.log_heights])
+        check_made(self._key.key, committed.shape.log_heights, expected)
         return committed
