@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, Writ
 from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
-from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named
+from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named, exit_code
 from distprove.formats.nearest import nearest
 from distprove.options import Setting, settings_of
 from distprove.registry import SYSTEMS, entry_of
@@ -280,8 +281,33 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     _show(run, report, as_json)
     failed = [partition["error_kind"] for partition in report["partitions"] if partition["status"] == "failed"]
     code = JobFailed(error, failed).exit_code
-    fail(error, way_on(run, report) if code != InputError.exit_code else None)
+    hint: str | None
+    refused = any(exit_code(error_named(kind)) == InputError.exit_code for kind in failed)
+    check = _check_of(run) if refused or not failed else ""  # to try again would end the same
+    if check:
+        hint = f"run `{check}`: it names the rule, the row and the values"
+    else:
+        hint = way_on(run, report) if failed and code != InputError.exit_code else None
+    fail(error, hint)
     raise typer.Exit(code) from None
+
+
+def _check_of(run: Path) -> str:
+    """The command that checks the traces of the user's own program that a run proves; empty for any other job."""
+    from cluster.record.run import read_record
+    from distprove.formats.folder import Folder
+    from distprove.formats.owncode import names_code
+
+    with Folder.open(run) as folder:
+        job = read_record(folder)["job"] or {}
+    options = job.get("options", {})
+    program, arguments = options.get("program"), options.get("arguments") or {}
+    if not isinstance(program, str) or not names_code(program):
+        return ""
+    words = [program, *(word for name, value in arguments.items() for word in ("--with", f"{name}={value}"))]
+    if isinstance(options.get("partitions"), int):
+        words += ["--partitions", str(options["partitions"])]
+    return f"distprove air check {shlex.join(words)}"
 
 
 def way_on(run: Path, report: dict[str, Any]) -> str:

@@ -186,10 +186,12 @@ def test_prove_refuses_the_same_without_a_second_try(folder: Path, name: str) ->
     told = " ".join(done.output.split())
     assert done.exit_code == 2, told
     assert MESSAGES[name] in told
+    assert "tries the rest again" not in told
     if (folder / "run" / "report.json").exists():
         report = json.loads((folder / "run" / "report.json").read_text())
         assert report["counters"]["retries"] == 0
         assert not [worker for worker in report["workers"] if worker.get("retired")]
+        assert "hint: run `distprove air check faulty:" in told
 
 
 def test_an_air_without_rules_says_so() -> None:
@@ -238,6 +240,8 @@ def test_errors_are_told_with_their_place_and_in_full_by_the_check_alone(folder:
     assert done.exit_code != 0
     assert f"faulty raised {kind}: its message may quote the inputs, and is left out" in told
     assert re.search(rf"faulty\.py:\d+, in {at}: ", told)
+    assert "hint: run `distprove air check faulty:" in told
+    assert "tries the rest again" not in told
     checked = run("air", "check", f"faulty:{name}")
     assert checked.exit_code == 2
     full = " ".join(checked.output.split())
@@ -269,6 +273,8 @@ def test_a_trace_that_breaks_a_rule_is_not_tried_again(folder: Path, name: str, 
     told = " ".join(done.output.split())
     assert done.exit_code in (1, 2)
     assert says in told
+    assert f"hint: run `distprove air check {program} --with seed=7 --partitions 2`" in told
+    assert "tries the rest again" not in told
     for text in (told, *(path.read_text(errors="replace") for path in (folder / "run").rglob("*.json*"))):
         assert str(SECRET) not in text
     assert run("air", "check", program, "--with", "seed=7", "--partitions", "2").exit_code == 1
