@@ -11,7 +11,6 @@ import typer
 from distprove.cli.console import escape, facts_table, out, print_json
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.programs import PROGRAM, JobSoundness, Partitions, program_app, shown
-from distprove.cli.summary import second_root_line
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +63,8 @@ def key(
     table.add_row("program", escape(f"{made.program}({named})"))
     table.add_row("queries", f"{queries(params)} at blow-up {params.blowup}, {params.grinding_bits} bits of work")
     if read:
+        from distprove.cli.summary import second_root_line
+
         table.add_row("heights", escape(read["heights"]))
         for half, value in zip(("low", "high"), read["contract_program"], strict=True):
             table.add_row(f"program {half}", value)

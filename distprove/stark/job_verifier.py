@@ -65,14 +65,12 @@ class StarkVerifier:
         return self._with(tree_wires=most)
 
     def with_wrap(self, beside: Path, key: Path) -> StarkVerifier:
+        from distprove.circuits.wrap.statement import READ_NAMES
         from distprove.stark.wrap.files import Wrap
 
         wrap = Wrap.read(beside, key)
-        if len(wrap.public) != 1:
-            raise UsageError(
-                f"a wrap of {len(wrap.public)} public values: `distprove.verify_contract` verifies one that a contract "
-                "reads"
-            )
+        if len(wrap.public) == len(READ_NAMES):
+            raise UsageError("a wrap that a contract reads: `distprove.verify_contract` verifies it, without a list")
         return self._with(wrap=wrap)
 
     def wrap_taken(self) -> TakenWrap | None:
