@@ -1,7 +1,7 @@
 """A run on disk: one folder that survives anything short of losing the disk.
 
-    job.json                    the job's record, the plan (names and digests), public facts; written once, ends in a
-                                checksum
+    job.json                    the job's record, the plan (names and digests), public facts; ends in a checksum;
+                                written once, and again when an input was mended before its partition was proven
     job.json.copy               the same
     journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
                                 of the end; a torn last line is cut off when it is opened again
@@ -40,6 +40,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any
 
 from actors.spans import quoted
@@ -69,7 +70,7 @@ from distprove.proof import (
     partition_parts,
 )
 from distprove.settings import ExecutorSettings, Settings
-from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem, VerifiesJob
+from distprove.system import HasKeyFile, Partition, PartitionProof, PlansChallenge, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.run"
 VERSION = 1
@@ -286,7 +287,11 @@ class Run(StoredRun):
             self.folder.write(KEY_FILE, system.key_file())
 
     def check_plan(self, system: ProofSystem, plan: list[Partition]) -> None:
-        """Raise InputError unless the key and every input are what they were when the run began."""
+        """Raise InputError unless the key and every input are what they were when the run began.
+
+        An input whose partition has no stored proof may have changed, where no other partition's proof depends on it:
+        a mended input is proven, and the record is rewritten with its size and time of change.
+        """
         if system.name != self.record["system"] or system.key_digest().hex() != self.record["key_digest"]:
             raise InputError(f"{self.path}: the key is not the one that this run began with")
         began = [(item["name"], item["digest"]) for item in self.record["partitions"]]
@@ -297,15 +302,32 @@ class Run(StoredRun):
         stamps = _stamps(self._job or self.job(executor=ExecutorSettings())) if recorded else {}
         changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
         every = [name for name in {**recorded, **stamps} if recorded.get(name) != stamps.get(name)]
+        free = _independent(system, plan) - self.stored() - {*changed} if every else set[str]()
+        mended = [name for name in every if name in free and name in recorded and name in stamps]
+        every = [name for name in every if name not in mended]
         touched = {name: None for name in every if _size(recorded, name) == _size(stamps, name) is not None}
         changed = list(dict.fromkeys([*changed, *(name for name in every if name not in touched)]))
         if changed:
-            raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
+            raise InputError(
+                f"{self.path}: changed since the run began: {', '.join(changed[:8])}; put back what was proven, or "
+                "prove what is there now in a new run (another --out)"
+            )
         if touched and not self._same_inputs:
+            again = f"distprove resume {quote(str(self.path))} --same-inputs"
             raise InputError(
                 f"{self.path}: written again since the run began: {', '.join([*touched][:8])}; if their content is the "
-                f"same, `distprove resume {self.path} --same-inputs` goes on"
+                f"same, `{again}` goes on"
             )
+        if mended:
+            self._record_sources({**recorded, **{name: stamps[name] for name in mended}})
+            self.note("inputs-changed", partitions=mended[:8], count=len(mended))
+
+    def _record_sources(self, sources: dict[str, Any]) -> None:
+        """Rewrite the record with these sizes and times of change of the inputs."""
+        self.record = {**self.record, "sources": sources}
+        content = record_text({name: value for name, value in self.record.items() if name != "sha256"})
+        self.folder.write(COPY, content)
+        self.folder.write(RECORD, content)
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -582,6 +604,13 @@ def _stamps(job: Job) -> dict[str, list[int]]:
             raise typed(error, source.path) from None
         stamps[source.name] = [status.st_size, status.st_mtime_ns]
     return stamps
+
+
+def _independent(system: ProofSystem, plan: list[Partition]) -> set[str]:
+    """Names of the partitions whose inputs no other partition's proof depends on: all, or none for a system with a
+    challenge that partitions share, with partitions that need others, or that hold only together."""
+    bound = system.needs_barrier or isinstance(system, PlansChallenge | VerifiesJob) or any(p.needs for p in plan)
+    return set() if bound else {p.name for p in plan}
 
 
 def _names(value: Any) -> Any:

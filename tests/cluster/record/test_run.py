@@ -23,6 +23,7 @@ from distprove.formats.folder import Folder
 from distprove.job import Job
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
+from distprove.system import PartitionProof
 from tests.support import ROOT
 from tests.support.toy_system import Faults, ToySystem
 
@@ -158,7 +159,9 @@ def job(tmp_path: Path) -> Job:
 def test_a_changed_input_is_noticed(job: Job, faults: Make, tmp_path: Path) -> None:
     system, source = ToySystem(1, faults()), job.sources[0].path
     path = tmp_path / "run"
-    Run.create(path, system, system.plan(), job).close()
+    with Run.create(path, system, system.plan(), job) as run:
+        (partition,) = system.plan()
+        run.store([PartitionProof(partition.name, partition.digest, {}, {})])
     with Run.open(path) as run:
         assert run.job() == job
         run.check_plan(system, system.plan())
@@ -168,6 +171,29 @@ def test_a_changed_input_is_noticed(job: Job, faults: Make, tmp_path: Path) -> N
     with Run.open(path, same_inputs=True) as run:
         run.check_plan(system, system.plan())
         source.write_bytes(b"longer")
+        with pytest.raises(InputError, match="changed since the run began: p0; put back what was proven, or .* new run"):
+            run.check_plan(system, system.plan())
+
+
+def test_an_input_is_mended_before_its_partition_is_proven_and_not_after(
+    job: Job, faults: Make, tmp_path: Path
+) -> None:
+    system, source, path = ToySystem(1, faults()), job.sources[0].path, tmp_path / "run"
+    Run.create(path, system, system.plan(), job).close()
+    source.write_bytes(b"mended")
+    with Run.open(path) as run, pytest.raises(InputError, match="changed since the run began: p0"):
+        run.check_plan(replace(system, needs_barrier=True), system.plan())  # others' proofs depend on its commitment
+    with Run.open(path) as run, pytest.raises(InputError, match="changed since the run began: p0"):
+        run.check_plan(system, [replace(system.plan()[0], digest=bytes(32))])  # its digest is of the input
+    with Run.open(path) as run:
+        run.check_plan(system, system.plan())
+        (partition,) = system.plan()
+        run.store([PartitionProof(partition.name, partition.digest, {}, {})])
+    assert [event["partitions"] for event in read_journal(path) if event["event"] == "inputs-changed"] == [["p0"]]
+    assert (path / "job.json").read_bytes() == (path / "job.json.copy").read_bytes()
+    with Run.open(path) as run:  # the record has what was proven
+        run.check_plan(system, system.plan())
+        source.write_bytes(b"once more")
         with pytest.raises(InputError, match="changed since the run began: p0"):
             run.check_plan(system, system.plan())
 
