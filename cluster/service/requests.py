@@ -17,7 +17,9 @@ from typing import Any
 from cluster.service.views import JobRequest
 from distprove.errors import UsageError
 from distprove.formats.files import opening_only
+from distprove.formats.owncode import is_found
 from distprove.formats.remote import is_url
+from distprove.formats.visible import bounded
 from distprove.job import Job, options_of
 from distprove.settings import ExecutorSettings
 
@@ -119,7 +121,16 @@ def job_of(
     named = options_of(table).with_files(table, judged)
     job = Job.from_table(named.pop("system"), title, named, base)
     if job.code and not limits.allow_code:
-        raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
+        raise UsageError(
+            "this service runs no programs of its clients' own: name one that ships with distprove, or start the "
+            "service with `distprove up --allow-code`"
+        )
+    lost = next((name for name in job.code if not is_found(name)), None)
+    if lost is not None:  # of the top-level module; it is imported only when the job begins
+        raise UsageError(
+            f"this service finds no module of {bounded(lost, 100)}: it looks in the folder where `distprove up` ran "
+            "and in what is installed, not beside a job file; start it in the program's folder"
+        )
     require_allowed_files(job, limits, folder, looked)
     with files_stay_allowed(limits, folder):
         job.check()

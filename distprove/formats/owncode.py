@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -79,6 +80,16 @@ def require_methods(found: type, name: str) -> None:
 def _asks(found: type, method: str) -> str:
     """The name of the base class that asks for a method."""
     return next(base.__name__ for base in reversed(found.__mro__) if method in vars(base))
+
+
+def is_found(name: str) -> bool:
+    """Whether Python finds the top-level module of "module:name" from here. Imports nothing."""
+    top = name.partition(":")[0].partition(".")[0]
+    importlib.invalidate_caches()
+    try:
+        return top in sys.modules or bool(top and find_spec(top))
+    except ValueError:  # a module without a spec
+        return True
 
 
 def import_also_from(folder: str | Path) -> None:

@@ -217,7 +217,8 @@ def test_a_run_says_where_its_code_was_and_does_not_import_it_from_there(
     assert "own_programs" not in sys.modules
 
 
-def test_a_service_lets_no_client_say_where_code_lies(folder: Path) -> None:
+def test_a_service_lets_no_client_say_where_code_lies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)  # where the service was started
     request = JobRequest("one", {"system": "stark", "program": "own_programs:Mine"}, base=str(folder))
     job = job_of(request, ExecutorSettings(), Limits(allow_code=True), folder / "service")
     assert job.code == ["own_programs:Mine"]
@@ -225,6 +226,17 @@ def test_a_service_lets_no_client_say_where_code_lies(folder: Path) -> None:
     own = Job.from_options("stark", program="own_programs:Mine", base=folder)
     assert own.code_folder == str(folder)
     assert Job.from_record(own.to_record(), program="own_programs:Mine").code_folder == ""
+
+
+def test_a_service_refuses_a_program_that_it_does_not_find_when_it_is_submitted(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere_programs.py").write_text("raise SystemExit")  # which would be seen if it were imported
+    request = JobRequest("one", {"system": "stark", "program": "elsewhere_programs:Mine"}, base=str(tmp_path))
+    with pytest.raises(
+        UsageError, match=r"no module of elsewhere_programs:Mine: it looks in the folder where `distprove"
+    ):
+        job_of(request, ExecutorSettings(), Limits(allow_code=True), tmp_path / "service")
+    with pytest.raises(UsageError, match="up --allow-code"):
+        job_of(request, ExecutorSettings(), Limits(), tmp_path / "service")
 
 
 def where(text: str, function: str) -> bool:

@@ -171,7 +171,9 @@ def test_a_changed_input_is_noticed(job: Job, faults: Make, tmp_path: Path) -> N
     with Run.open(path, same_inputs=True) as run:
         run.check_plan(system, system.plan())
         source.write_bytes(b"longer")
-        with pytest.raises(InputError, match="changed since the run began: p0; put back what was proven, or .* new run"):
+        with pytest.raises(
+            InputError, match=r"changed since the run began: p0; put back what was proven, or .* new run"
+        ):
             run.check_plan(system, system.plan())
 
 
