@@ -2,6 +2,7 @@
 
 lock            held while the service runs (cluster/record/run.py)
 contact.json    how it is reached (`Contact`), written when it is ready
+options.json    the options of `up` that it was started with (distprove/cli/up.py)
 tokens          who may speak to it (cluster/service/http/access.py)
 service.log     what it says, when it runs detached
 """

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from cluster.service.contact import Contact
 
 PORT = 4870
+STARTED = "options.json"
+"""File of the service's folder with the options that it was started with."""
 REACH, TAKES = "How it is reached", "What it takes"
 
 
@@ -73,6 +76,7 @@ class Takes(OptionGroup):
 @takes_groups
 def up(
     *,
+    context: typer.Context,
     folder: Annotated[Path | None, typer.Option(help="The service's folder; by default one of yours.")] = None,
     foreground: Annotated[bool, typer.Option("--foreground", help="Stay in the foreground, as containers do.")] = False,
     reach: Reach,
@@ -82,23 +86,86 @@ def up(
 ) -> None:
     """Start the standing service: it takes jobs, keeps them on disk, and proves them with workers that stay warm.
 
-    Returns when the service takes jobs. One that runs already is left as it is. One that was killed is started again
-    by this, and its jobs go on.
+    Returns when the service takes jobs. One that runs already is left as it is: options that it was not started with
+    are refused, with exit code 2. One that was killed is started again by this, and its jobs go on.
     """
     from cluster.service.contact import contact_in, default_folder, holder_of, make_folder
 
     place = (folder or default_folder()).absolute()
+    options = _options(context)
     if holder_of(place) is not None:
         if foreground:
             raise InUse(f"a service runs in {place}")
-        _show(contact_in(place), place, as_json, "runs already")
+        contact = contact_in(place)
+        _require_same(options, contact, place)
+        _show(contact, place, as_json, "runs already")
         return
     settings = ExecutorSettings().changed(in_bytes(workers.values))
     make_folder(place)
+
+    def run(ready: Callable[[Contact], None]) -> None:
+        def started(contact: Contact) -> None:
+            _keep(options, contact, place)
+            ready(contact)
+
+        _serve(place, settings, reach, takes, started)
+
     if foreground:
-        _serve(place, settings, reach, takes, lambda contact: _show(contact, place, as_json, "runs"))
+        run(lambda contact: _show(contact, place, as_json, "runs"))
     else:
-        _detach(place, as_json, lambda ready: _serve(place, settings, reach, takes, ready))
+        _detach(place, as_json, run)
+
+
+def _options(context: typer.Context) -> dict[str, dict[str, Any]]:
+    """The command's options that a service keeps, by flag: their value as text, and whether the command line gives
+    it."""
+    options = {}
+    for option in context.command.params:
+        name = option.name or ""
+        if option.param_type_name == "option" and name not in ("folder", "foreground", "as_json", "help"):
+            value = context.params.get(name)
+            texts = [str(Path(v).absolute() if isinstance(v, Path) else v) for v in _listed(value)]
+            source = context.get_parameter_source(name)
+            given = source is not None and source.name == "COMMANDLINE"
+            options[option.opts[0]] = {"value": texts, "given": given}
+    return options
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _keep(options: dict[str, dict[str, Any]], contact: Contact, folder: Path) -> None:
+    """Write the options that a service was started with into its folder."""
+    from distprove.formats.folder import Folder
+
+    values = {flag: told["value"] for flag, told in options.items()}
+    with Folder.open_ours(folder) as opened:
+        opened.write(STARTED, json.dumps({"pid": contact.pid, "options": values}, indent=2).encode())
+
+
+def _require_same(options: dict[str, dict[str, Any]], contact: Contact, folder: Path) -> None:
+    """Raise UsageError for options given that the running service was not started with, or may not have been."""
+    from distprove.formats.folder import Folder
+    from distprove.formats.jsontext import read_in
+
+    with Folder.open_ours(folder) as opened:
+        found = read_in(opened, STARTED, 1 << 20) if opened.has(STARTED) else None
+    kept = found.get("options") if isinstance(found, dict) and found.get("pid") == contact.pid else {}
+    began = kept if isinstance(kept, dict) else {}
+    others = [
+        flag for flag, told in options.items() if told["given"] and not _is_met(flag, told["value"], began, contact)
+    ]
+    if others:
+        raise UsageError(
+            f"a service runs already in {folder}, and was not started with these options, which change nothing now: "
+            f"{', '.join(others)}; `distprove down` ends it, and `distprove up` with them starts it anew"
+        )
+
+
+def _is_met(flag: str, value: list[str], began: dict[str, Any], contact: Contact) -> bool:
+    port = str(urlsplit(contact.url).port)
+    return began.get(flag) == value or (flag == "--port" and value in ([port], ["0"]))
 
 
 def _serve(

@@ -174,6 +174,10 @@ def test_a_guest_that_is_proven_by_the_service_has_its_output(shell: Shell, tmp_
 
 def test_a_second_service_is_not_started_beside_the_first(shell: Shell) -> None:
     assert "runs already" in shell("up", "--local").stdout
+    assert "runs already" in shell("up", "--port", "0", "--host", "127.0.0.1").stdout
+    told = " ".join(shell("up", "--local", "--allow-code", "--root", ".", "--gpus", "2", code=2).stderr.split())
+    ignored = told.partition("which change nothing now: ")[2].partition("; `distprove down` ends it")[0]
+    assert sorted(ignored.split(", ")) == ["--allow-code", "--gpus", "--root"]
     assert "a service runs in" in shell("up", "--local", "--foreground", code=3).stderr
 
 
