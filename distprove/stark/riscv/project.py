@@ -18,6 +18,18 @@ LANGUAGES = {
 }
 """For each language the folder of a project that takes files of the runtime, and their names."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_RUST_KEYWORDS = (
+    "abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if "
+    "impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true try "
+    "type typeof unsafe unsized use virtual where while yield"
+)
+_TAKEN = {
+    "rust": frozenset((*_RUST_KEYWORDS.split(), "guest", "serde", "serde_core", "serde_derive", "postcard"))
+    | {"alloc", "build", "core", "deps", "examples", "incremental", "proc_macro", "std", "test"},
+    "c": frozenset[str](),
+}
+"""For each language the names that a guest cannot have: in Rust keywords, crates of the runtime and of Rust itself, and
+folders of cargo's output. In C none, as the program is NAME.elf."""
 _TEMPLATE = ".in"
 """Ending of templates whose own ending would mean something to tools of this project. It is left off."""
 
@@ -25,13 +37,17 @@ _TEMPLATE = ".in"
 def make_project(folder: Path, language: str) -> list[Path]:
     """Write a new guest's project to `folder`, whose last name becomes the guest's. Returns the files written.
 
-    Raises UsageError for an unknown language, an existing folder, or a name that is no crate's.
+    Raises UsageError for an unknown language, an existing folder, or a name that is no crate's or clashes in the build.
     """
     if language not in LANGUAGES:
         raise UsageError(f"--lang is {' or '.join(LANGUAGES)}, not {language!r}")
     name = folder.name
     if not _NAME.fullmatch(name):
         raise UsageError(f"a guest's name is a small letter, then at most 63 of a-z, 0-9 and _, not {name!r}")
+    if name in _TAKEN[language]:
+        raise UsageError(
+            f"a guest in {language} cannot have the name {name!r}, which its build takes for another thing"
+        )
     if kind_at(folder):
         raise UsageError(f"{folder} is there already; choose another name")
     written = []

@@ -221,4 +221,8 @@ def test_a_project_is_made_where_nothing_is(tmp_path: Path) -> None:
     for name in ("Ledger", "my-guest", "1st", "a b", "x" * 65):
         with pytest.raises(UsageError, match="a guest's name is"):
             make_project(tmp_path / name, "rust")
+    for name in ("guest", "serde", "core", "alloc", "test", "build", "deps", "match", "yield"):
+        with pytest.raises(UsageError, match=f"a guest in rust cannot have the name '{name}'"):
+            make_project(tmp_path / name, "rust")
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert make_project(tmp_path / "guest", "c")  # whose program is guest.elf
