@@ -145,7 +145,10 @@ def verify_proof(
         proven = verifier.explain(proof.partitions)
     bits = proven.get("security", {}).get("bits", math.inf)
     if not bits >= least_security:  # a least_security that is no number asks for more than there is
-        raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for")
+        raise InvalidProof(
+            f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for "
+            "(--security, least_security=)"
+        )
     if vk is None and not trust_own_key and not entry.remakes_key:
         raise UntrustedKey(
             "the proof holds only under the key that the file itself carries, and anyone can make such a key; name the "

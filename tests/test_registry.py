@@ -37,6 +37,7 @@ OF_ONE_SYSTEM = (
             "key",
             "new",
             "programs",
+            "proof_json",
             "ptau",
             "r1cs",
             "read_wrap",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 @reports_errors
 def verify(
-    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="proof.msgpack, or a run folder.")],
+    proof: Annotated[
+        Path, typer.Argument(metavar="PROOF", help="proof.msgpack, a run folder, or snarkjs's proof.json.")
+    ],
     vk: Annotated[
         list[Path] | None,
         typer.Option(
@@ -116,13 +119,14 @@ def verify(
     --program riscv --with elf=guest.elf holds a proof to that guest, --program file-root --with file=FILE to that file.
     A guest must have ended with --exit-code. A job with an output needs it, beside the proof or as --output. Of an
     aggregate of STARK jobs --vk and --program are for the jobs under that key or of that program. A wrap that a
-    contract reads is verified with --wrap-vk from its proof.json, public.json and program.msgpack. Exit code
-    0 only if everything holds; 1 if something does not, or holds only under the file's own key; 2 if the file cannot be
-    read as a proof.
+    contract reads is verified with --wrap-vk from its proof.json, public.json and program.msgpack; a proof.json of
+    snarkjs with the public.json beside it. Exit code 0 only if everything holds; 1 if something does not, or holds only
+    under the file's own key; 2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
     from distprove.cli.aggregate import is_aggregate, is_of_several, verify_aggregate_file
+    from distprove.cli.proof_json import is_proof_json, verify_proof_json
     from distprove.cli.read_wrap import verify_read
     from distprove.cli.summary import INSECURE_WRAP
     from distprove.formats.files import read_bounded
@@ -135,6 +139,14 @@ def verify(
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
+    if wrap_vk is None and is_proof_json(proof):
+        others = (job, program, arguments, srs_verifier, statement, output, public_input, security, tree_wires)
+        if trust_own_key or exit_code or any(given is not None for given in (*others, circuit, proof_type)):
+            raise UsageError("a proof in JSON is verified with --vk alone: it carries no key, and states nothing more")
+        if len(vk or []) > 1:
+            raise UsageError("more than one --vk is for one proof of several jobs")
+        verify_proof_json(proof, vk[0] if vk else None, show_public=show_public, as_json=as_json)
+        return
     if wrap_vk is not None and contract_verifier().is_read(proof):
         unread = job, srs_verifier, statement, public_input, circuit, proof_type, threads
         if any(given is not None for given in unread) or trust_own_key or show_public:
@@ -325,7 +337,7 @@ def export(
     out().print(f"{count} partition{'s' * (count != 1)} in {escape(str(destination))}. To check {which}:")
     if made.own_key:
         out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
-    out().print(f"  {' '.join(map(escape, made.command))}")
+    out().print(f"  {escape(shlex.join(made.command))}", soft_wrap=True)
 
 
 def _export_contract(key: Path, destination: Path, as_json: bool) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distprove.errors import UsageError
 from distprove.groth16 import snarkjs
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import VK_SUFFIX, Constraints, ParamsKey, read_params, read_vk
@@ -16,7 +18,14 @@ from distprove.groth16.zkey import ZKey, read_zkey
 
 
 def read_verification_key(path: Path) -> VerificationKey:
-    """Read verification_key.json, or a `.vk` by its suffix. Raises InputError, FormatError or InvalidKey."""
+    """Read verification_key.json, or a `.vk` by its suffix. Raises InputError, FormatError, InvalidKey, and UsageError
+    for a proving key."""
+    if path.suffix == ".zkey":
+        made = quote(str(path.with_name("verification_key.json")))
+        raise UsageError(
+            f"{path} is a proving key: `distprove zkey export {quote(str(path))} --out {made}` writes the verification "
+            "key of it"
+        )
     return read_vk(path) if path.suffix == VK_SUFFIX else snarkjs.read_verification_key(path)
 
 

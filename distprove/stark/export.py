@@ -11,6 +11,7 @@ from distprove.errors import InputError, InvalidProof
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
+from distprove.options import SECURITY_BITS
 from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE, Proof, encode_partition
 from distprove.stark.engine import AnyKey
 from distprove.stark.key_front import MAX_BYTES
@@ -24,10 +25,10 @@ WRAP_FOLDER = "wrap"
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
-    """Write the verifying key, each partition's proof as the map that stands in proof.msgpack, canonically encoded, the
-    one proof of a job that ends in one, and the job's output, if one lies beside the proof. If the job has a wrap, its
-    files are in a folder with the list of partitions and without their one proof, or without both if a contract reads
-    it.
+    """Write what `verify` needs without the run: the job's proof, the verifying key, and the job's output, if one lies
+    beside the proof. Also each partition's proof as the map that stands in proof.msgpack, canonically encoded, and the
+    one proof of a job that ends in one. If the job has a wrap, its files are in a folder with the list of partitions
+    and without their one proof, or without both if a contract reads it.
 
     Raises InvalidProof when the proof is of another key, InputError and FormatError for a bad wrap.
     """
@@ -35,10 +36,11 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     key = shipped_key(proof.verification_key)[0] if shipped else key_in(run)
     if key.digest != proof.key_digest:
         raise InvalidProof("the key is not that of the proof")
-    taken = [Path(name).stem for name in (KEY_FILE, WHOLE_FILE)[: 1 if proof.whole is None else 2]]
+    taken = [Path(name).stem for name in (KEY_FILE, PROOF_FILE, WHOLE_FILE)[: 2 if proof.whole is None else 3]]
     names = unique([*taken, *(partition.name for partition in proof.partitions)])[len(taken) :]
     with Folder.make(folder, private=False) as out:
         out.write_new(KEY_FILE, key_content(key))
+        out.write_new(PROOF_FILE, proof.to_bytes())
         for name, partition in zip(names, proof.partitions, strict=True):
             out.write_new(f"{name}.msgpack", encode_partition(partition))
         if proof.whole is not None:
@@ -49,11 +51,13 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
             _write_wrap(proof, proof.whole, run, out)
         elif proof.whole is not None:
             _write_read_wrap(run, out)
-    file = run / PROOF_FILE if run.is_dir() else run
-    command: tuple[str, ...] = ("distprove", "verify", str(file), "--vk", str(folder / KEY_FILE))
-    if proof.output is not None:
-        command += ("--output", str(folder / OUTPUT_FILE))
-    return Exported(names, command, checks_all=True, own_key=not shipped)
+    command = ["distprove", "verify", str(folder / PROOF_FILE), "--vk", str(folder / KEY_FILE)]
+    if key.params.security_bits < SECURITY_BITS:
+        command += ["--security", f"{key.params.security_bits:g}"]
+    code = key.statement.exit_code([partition.public for partition in proof.partitions])
+    if code:
+        command += ["--exit-code", str(code)]
+    return Exported(names, tuple(command), checks_all=True, own_key=not shipped)
 
 
 def _write_wrap(proof: Proof, whole: dict[str, Any], run: Path, out: Folder) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,7 +57,41 @@ def test_a_partition_may_have_the_name_of_a_starks_key_file(fibonacci: Path, tmp
     names = export_stark(proof, fibonacci, tmp_path / "E").names
     assert names == ["verifying_key-2", "verifying_key.msgpack"]
     assert read_key(tmp_path / "E" / "verifying_key.msgpack").digest == key.digest
-    assert len({path.read_bytes() for path in (tmp_path / "E").iterdir()}) == 3
+    assert len({path.read_bytes() for path in (tmp_path / "E").iterdir()}) == 4
+
+
+def test_an_exported_folder_is_verified_without_the_run_by_the_command_that_is_printed(tmp_path: Path) -> None:
+    options = ("--rows", "8", "--security", "20", "--out", tmp_path / "my run")
+    assert run("prove", "stark", "fibonacci", *options, *LOCAL).exit_code == 0
+    done = run("export", tmp_path / "my run", "--out", tmp_path / "for others")
+    assert done.exit_code == 0, done.output
+    command = shlex.split(done.stdout.splitlines()[-1])
+    shutil.rmtree(tmp_path / "my run")
+    assert command[:2] == ["distprove", "verify"]
+    verified = run(*command[1:])
+    assert verified.exit_code == 0, verified.output
+    weak = run(*command[1 : command.index("--security")])
+    assert (weak.exit_code, "(--security, least_security=)" in " ".join(weak.stderr.split())) == (1, True)
+
+
+def test_an_exported_proof_in_json_is_verified_with_its_public_values(
+    proven: Path, small_job: SmallJob, tmp_path: Path
+) -> None:
+    assert run("export", proven, "--out", tmp_path / "E").exit_code == 0
+    proof = tmp_path / "E" / "member-1" / "proof.json"
+    held = run("verify", proof, "--vk", small_job.vk, "--json")
+    assert held.exit_code == 0, held.output
+    assert json.loads(held.stdout)["public"] == json.loads(proof.with_name("public.json").read_text())
+    assert "the key that --vk names" in why_refused(run("verify", proof))
+    assert "--vk alone" in why_refused(run("verify", proof, "--vk", small_job.vk, "--exit-code", 1))
+    told = why_refused(run("verify", proof, "--vk", small_job.zkey))
+    assert f"distprove zkey export {small_job.zkey} --out" in told
+    other = tmp_path / "E" / "member-0" / "proof.json"
+    other.write_bytes(proof.read_bytes())  # of other public values
+    refused = run("verify", other, "--vk", small_job.vk)
+    assert (refused.exit_code, "does not verify" in refused.stderr) == (1, True)
+    other.with_name("public.json").unlink()
+    assert "snarkjs groth16 verify" in why_refused(run("verify", other, "--vk", small_job.vk))
 
 
 @pytest.mark.parametrize("place", ["E", "E/verification_key.json", "E/member-1", "E/member-0/proof.json"])

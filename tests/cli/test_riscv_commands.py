@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,12 @@ def panicked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_guest_that_panicked_is_verified_if_that_is_expected(panicked: Path, tmp_path: Path) -> None:
     elf, vk = panicked.parent / "guest.elf", tmp_path / "files" / "verifying_key.msgpack"
-    assert run("export", panicked, "--out", tmp_path / "files").exit_code == 0
+    exported = run("export", panicked, "--out", tmp_path / "files")
+    assert exported.exit_code == 0
+    command = shlex.split(exported.stdout.splitlines()[-1])
+    assert command[-2:] == ["--exit-code", "254"]
+    assert run(*command[1:]).exit_code == 0
+    assert (tmp_path / "files" / "output.bin").is_file()
     ways = (
         (panicked,),
         (panicked, "--program", "riscv", "--with", f"elf={elf}"),

@@ -228,6 +228,7 @@ def test_an_exported_key_verifies_its_own_proofs_only(fibonacci: Path, tmp_path:
     assert run("export", fibonacci / "proof.msgpack", "--out", tmp_path / "E").exit_code == 0
     assert {p.name for p in (tmp_path / "E").iterdir()} == {
         "verifying_key.msgpack",
+        "proof.msgpack",
         "part-0000.msgpack",
         "part-0001.msgpack",
     }

@@ -120,7 +120,9 @@ def verify_read_files(
         raise UsageError(f"a contract's program reads no public input: leave out {', '.join(verifier.asked)} (--with)")
     found = verify_read_wrap(verifier.key, verifier.tree_keys(), file, Wrap.read(folder, wrap_vk), tree_wires)
     if not found.bits >= least_security:
-        raise InvalidProof(f"the wrap holds, with {found.bits:.2f} proven bits; {least_security:g} are asked for")
+        raise InvalidProof(
+            f"the wrap holds, with {found.bits:.2f} proven bits; {least_security:g} are asked for (--security)"
+        )
     return found
 
 
