@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,7 +69,7 @@ def run(
     from distprove.stark.params import ENGINES
     from distprove.stark.programs.registry import integer
     from distprove.stark.riscv.debug import debug_text
-    from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
+    from distprove.stark.riscv.executor import CycleLimit, Execution, Inputs, Stop, Trap
     from distprove.stark.riscv.foreign import FOREIGN
     from distprove.stark.riscv.profile import profile as profile_of
     from distprove.stark.riscv.program import RiscV, loaded
@@ -87,8 +88,14 @@ def run(
         execution, seconds, forecast, refusal = _executed(program, elf, inputs, most, engine, show=not as_json)
         counted = Execution(elf, inputs, max_cycles=most) if profile else None
         profiled = profile_of(elf, counted.count(), counted.call_counts()) if counted is not None else None
-    except Trap as trap:
-        if trap.state is not None:
+    except (Trap, CycleLimit) as error:
+        if profile and not as_json:
+            counted = Execution(elf, inputs, max_cycles=most)
+            with suppress(Trap, CycleLimit):
+                counted.count()
+            _show_profile(profile_of(elf, counted.counted(), counted.call_counts()), counted.cycles)
+        trap = error if isinstance(error, Trap) else None
+        if trap is not None and trap.state is not None:
             err().print("\n".join(map(escape, trap.state.lines())))
             told = foreign.refused(trap.state.about) if foreign and trap.state.stop is Stop.UNKNOWN_CALL else None
             if told is not None:
@@ -195,7 +202,7 @@ def _show_profile(profiled: Profile, cycles: int) -> None:
     ):
         table = plain_table(title, numbers=("cycles", "%"))
         for name, count in entries:
-            table.add_row(escape(name), f"{count:,}", f"{100 * count / cycles:.1f}")
+            table.add_row(escape(name), f"{count:,}", f"{100 * count / max(cycles, 1):.1f}")
         out().print()
         out().print(table)
     calls = plain_table("host call", numbers=("times",))

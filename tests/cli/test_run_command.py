@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from distprove.stark.riscv.elf import read_elf
 from distprove.stark.riscv.executor import Execution
+from distprove.stark.riscv.names import shown_name
 from distprove.stark.riscv.profile import ELSEWHERE, profile
 from tests.cli.conftest import run, why_refused
 from tests.support import ROOT
@@ -119,8 +121,45 @@ def test_a_trap_shows_where_and_the_registers(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "cycle 2 at pc 0x00010008 (instruction 0xffffffff): an illegal instruction" in " ".join(done.stderr.split())
     assert "t0 0xabcdef01" in done.stderr
+    assert "about" not in done.stderr  # the instruction, which the message has
     told = json.loads(run("run", path, "--json").stdout)
     assert (told["status"], told["error"]["type"]) == ("error", "Trap")
+    shown = run("run", guest(tmp_path, *asm.li(17, 77), asm.ECALL)).stderr
+    assert "number of the call 0x0000004d" in shown
+
+
+def test_an_endless_guest_says_where_it_is_and_what_it_did(tmp_path: Path) -> None:
+    (tmp_path / "n").write_bytes((1 << 31).to_bytes(4, "little"))
+    args = ("run", GUESTS / "fibonacci.elf", "--public-input", tmp_path / "n", "--max-cycles", "2^12")
+    done = run(*args, "--profile")
+    assert done.exit_code == 1
+    assert re.search(
+        r"did not end within 4096 cycles: it is at pc 0x[0-9a-f]{8} in `main`", " ".join(done.stderr.split())
+    )
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["main", "4,091", "99.9"] in rows
+    assert "_start" not in run(*args).stdout
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_ZN5guest4main17h0123456789abcdefE", "guest::main"),
+        ("_ZN5guest4main17h0123456789abcdefE.llvm.0A1B", "guest::main"),
+        (
+            "_ZN62_$LT$guest..heap..Heap$u20$as$u20$core..alloc..GlobalAlloc$GT$5alloc17h0123456789abcdefE",
+            "<guest::heap::Heap as core::alloc::GlobalAlloc>::alloc",
+        ),
+        ("_ZN5alpha5start17hello_hello_helloE", "_ZN5alpha5start17hello_hello_helloE"),
+        ("_ZN9999x17h0123456789abcdefE", "_ZN9999x17h0123456789abcdefE"),
+        ("_ZN7$ud800$17h0123456789abcdefE", "$ud800$"),
+        ("_ZN5$u1b$17h0123456789abcdefE", "$u1b$"),
+        ("_ZN5guest4mainE", "_ZN5guest4mainE"),
+        ("main", "main"),
+    ],
+)
+def test_names_of_rust_are_shown_without_their_hash(symbol: str, name: str) -> None:
+    assert shown_name(symbol) == name
 
 
 def test_exit_codes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ a header claims: every part lies in the file or is refused, and the file's size 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ import numpy as np
 from distprove.errors import FormatError, InputError
 from distprove.formats.files import read_bounded
 from distprove.stark.riscv.decode import LAST_PC, decode
+from distprove.stark.riscv.names import shown_name
 from distprove.stark.riscv.record import U32, Image, Words64
 from kernels.maths.distinct import distinct_with_places
 
@@ -88,9 +90,21 @@ class Elf:
 
     @cached_property
     def functions(self) -> tuple[Symbol, ...]:
-        """Symbols of code, by ascending address; none of a stripped file. Only the profile uses them, so tables that
-        make no sense are passed over."""
+        """Symbols of code, by ascending address, with their names as they are shown; none of a stripped file. Only the
+        profile and errors use them, so tables that make no sense are passed over."""
         return _functions(self.data)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [function.address for function in self.functions]
+
+    def function_at(self, address: int) -> str | None:
+        """The name of the function with this instruction; None where no symbol names one."""
+        place = bisect_right(self._starts, address) - 1
+        found = self.functions[place] if place >= 0 else None
+        # Code behind the end of a function whose size is known is another's.
+        inside = found is not None and (not found.size or address < found.address + found.size)
+        return found.name if found is not None and inside else None
 
     def symbol(self, name: str) -> Symbol | None:
         """Address and size of the first symbol of that name with a size; None of a stripped file."""
@@ -303,5 +317,5 @@ def _functions(data: bytes) -> tuple[Symbol, ...]:
         known = found.get(value)
         # Of several at one address the one that says its size; assemblers' own labels are not names.
         if name and not name.startswith(("$", ".L")) and (known is None or (size and not known.size)):
-            found[value] = Symbol(value, size, name)
+            found[value] = Symbol(value, size, shown_name(name))
     return tuple(found[address] for address in sorted(found))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from distprove.errors import DistproveError, FormatError, InputError
 from distprove.formats import canonical
 from distprove.formats.shapes import fits
+from distprove.formats.visible import MAX_NAME, bounded, visible
 from distprove.stark.riscv.calls import answered, precompiles_in
 from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
 from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, STATE_WORDS, U32, Record, Usage
@@ -69,6 +70,14 @@ class Stop(enum.IntEnum):
     QUOTIENT = 18, "a product modulo a number that neither factor is below: its quotient has more bits than they"
 
 
+_ABOUT = {
+    **dict.fromkeys((Stop.UNALIGNED_JUMP, Stop.OUTSIDE, Stop.SELF_JUMP), "target of the jump"),
+    **dict.fromkeys((Stop.UNALIGNED_LOAD, Stop.UNALIGNED_STORE, Stop.LOW_ADDRESS, Stop.READ_ONLY), "address"),
+    **dict.fromkeys((Stop.MEMORY_LIMIT, Stop.BEYOND, Stop.OVERLAP, Stop.QUOTIENT), "address"),
+    Stop.UNKNOWN_CALL: "number of the call",
+}
+"""What `TrapState.about` is, for the traps that have one."""
+
 _NAMES = (
     *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
     *(f"a{i}" for i in range(8)),
@@ -91,9 +100,12 @@ class TrapState:
     """They may hold private input."""
 
     def lines(self) -> list[str]:
-        """What the message leaves out, for the one who runs the guest: the registers, four a line, and `about`."""
+        """What the message leaves out, for the one who runs the guest: the registers, four a line, and `about`, named
+        as what it is; nothing of it for a trap that has none, as beyond the end of an input."""
         named = [f"{name:>4} {value:#010x}" for name, value in zip(_NAMES, self.registers, strict=True)]
-        return [*("  ".join(named[i : i + 4]) for i in range(0, REGISTERS, 4)), f"about {self.about:#010x}"]
+        told = _ABOUT.get(self.stop)
+        about = [f"{told} {self.about:#010x}"] if told else []
+        return [*("  ".join(named[i : i + 4]) for i in range(0, REGISTERS, 4)), *about]
 
 
 class Trap(DistproveError):
@@ -219,6 +231,7 @@ class Execution:
         self._usage: Usage | None = None
         self._left = max_cycles
         self._begun = False
+        self._counts = np.zeros(0, dtype=np.uint64)
         self._outcome: Outcome | None = None
 
     @property
@@ -249,13 +262,17 @@ class Execution:
         """Run to the end, and count how often each word of `Elf.program` is executed, range after range. Raises Trap,
         CycleLimit."""
         self._begin()
-        counts = np.zeros(self._machine.operations, dtype=np.uint64)
-        view = counts.view(np.uint8)
+        self._counts = np.zeros(self._machine.operations, dtype=np.uint64)
+        view = self._counts.view(np.uint8)
         while self._advance(lambda cycles: self._machine.run_counting(cycles, view), _SLICE) is not Stop.EXIT:
             pass
         self._end(1)
+        return self.counted()
+
+    def counted(self) -> NDArray[np.uint64]:
+        """What `count` returns, of a run by `count` that is at its end or was stopped by a trap or its limit."""
         ends = np.cumsum([len(words) + 1 for _, words in self._elf.program]) - 1  # see operations() in riscv.h
-        return np.delete(counts, ends)
+        return np.delete(self._counts, ends)
 
     def call_counts(self) -> NDArray[np.uint64]:
         """How often the run that `count` made made the host call of each number."""
@@ -334,9 +351,10 @@ class Execution:
         stop = Stop(run(allowed))
         self._left -= self._machine.cycle - before
         if stop not in (Stop.LIMIT, Stop.EXIT):
-            raise _trap(self._machine, stop)
+            raise _trap(self._machine, stop, self._elf)
         if stop is Stop.LIMIT and allowed < cycles and self._left == 0:
-            raise CycleLimit(f"the guest did not end within {self.cycles} cycles")
+            pc = int(self._machine.pc)
+            raise CycleLimit(f"the guest did not end within {self.cycles} cycles: it is at {_place(self._elf, pc)}")
         return stop
 
     def _end(self, segments: int) -> Outcome:
@@ -413,10 +431,16 @@ def _machine(elf: Elf, pages: int) -> Any:
     return native.RiscvMachine(_flat(packed), file, _flat(patches), elf.entry, pages, calls)
 
 
-def _trap(machine: Any, stop: Stop) -> Trap:
+def _place(elf: Elf, pc: int) -> str:
+    """A place in the program in words, with the function that the file names there."""
+    name = elf.function_at(pc)
+    return f"pc {pc:#010x}" + (f" in `{bounded(visible(name), MAX_NAME)}`" if name else "")
+
+
+def _trap(machine: Any, stop: Stop, elf: Elf) -> Trap:
     registers = tuple(int(value) for value in _array(machine.registers()))
     state = TrapState(stop, machine.cycle, machine.pc, machine.word, machine.fault, registers)
-    where = f"cycle {state.cycle} at pc {state.pc:#010x} (instruction {state.word:#010x})"
+    where = f"cycle {state.cycle} at {_place(elf, state.pc)} (instruction {state.word:#010x})"
     return Trap(f"the guest trapped in {where}: {stop.reason}", state)
 
 

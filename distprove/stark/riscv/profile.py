@@ -44,7 +44,6 @@ def profile(elf: Elf, counts: NDArray[np.uint64], calls: NDArray[np.uint64]) -> 
     """The profile of a run. `counts`: those of `Execution.count`; `calls`: those of `Execution.call_counts`."""
     instructions: Counter[str] = Counter()
     functions: Counter[str] = Counter()
-    starts = np.array([function.address for function in elf.functions], dtype=np.int64)
     at = 0
     for start, words in elf.program:
         here = counts[at : at + len(words)]
@@ -53,12 +52,8 @@ def profile(elf: Elf, counts: NDArray[np.uint64], calls: NDArray[np.uint64]) -> 
         for word, count in zip(words[executed].tolist(), here[executed].tolist(), strict=True):
             instructions[mnemonic(word)] += count
         addresses = start + 4 * executed
-        found = np.searchsorted(starts, addresses, side="right") - 1
-        for address, index, count in zip(addresses.tolist(), found.tolist(), here[executed].tolist(), strict=True):
-            function = elf.functions[index] if index >= 0 else None
-            # Code behind the end of a function whose size is known is another's.
-            inside = function and (not function.size or address < function.address + function.size)
-            functions[function.name if function and inside else ELSEWHERE] += count
+        for address, count in zip(addresses.tolist(), here[executed].tolist(), strict=True):
+            functions[elf.function_at(address) or ELSEWHERE] += count
     made = Counter({name: int(calls[number]) for name, number in ALL_CALLS.items() if calls[number]})
     return Profile(dict(instructions.most_common()), dict(functions.most_common()), dict(made.most_common()))
 

@@ -264,7 +264,7 @@ def test_a_trap_keeps_what_may_be_secret_to_its_process() -> None:
     assert trap.state is not None
     shown = "\n".join(trap.state.lines())
     assert "t0 0x12345679" in shown
-    assert "about 0x12345679" in shown
+    assert "address 0x12345679" in shown
     sent = pickle.dumps(trap)
     for told in (str(trap), repr(trap), repr(trap.state), repr(sent)):
         assert "12345679" not in told
