@@ -189,7 +189,8 @@ def _annotation(argument: Argument) -> Any:
     metavar = {"integer": "N", "path": "PATH", "text": "TEXT"}[argument.kind]
     default = shown(argument.default) if argument.default is not None else None
     help = argument.help if default in (None, "") else f"{argument.help} (default {default})"
-    said = typer.Option(f"--{argument.name.replace('_', '-')}", metavar=metavar, help=help, rich_help_panel=PROGRAM)
+    flags = [f"--{name.replace('_', '-')}" for name in (argument.name, *argument.also)]
+    said = typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=PROGRAM)
     kind: Any = str if argument.default is None else str | None
     return Annotated[kind, said, Reads()] if argument.kind == "path" else Annotated[kind, said]
 

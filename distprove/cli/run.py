@@ -46,7 +46,10 @@ def run(
     private_file: Annotated[
         Path | None, typer.Option("--input", help="File that the guest reads as private input.")
     ] = None,
-    public_input: Annotated[Path | None, typer.Option(help="File that the guest reads as public input.")] = None,
+    public_input: Annotated[
+        Path | None,
+        typer.Option("--public-input", "--public", help="File that the guest reads as public input."),
+    ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="List cycles and host calls.")] = False,
     segment: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles of a segment, to tell their number.")] = "2^20",
     max_cycles: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles after which to give up.")] = "2^36",

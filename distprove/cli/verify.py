@@ -109,7 +109,12 @@ def verify(
             help="The expected type of proof, where the statement names one, as StackedDrg32GiBV1_1.",
         ),
     ] = None,
-    show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
+    show_public: Annotated[
+        bool,
+        typer.Option(
+            "--public", help="List every partition with its public values. The input of a guest is --public-input."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a proof: its binding, then all partitions as one batch with random coefficients; or an aggregate.

@@ -56,7 +56,7 @@ def panicked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("panicked")
     (folder / "known").write_bytes(b"abcdefgh")
     (folder / "guest.elf").write_bytes(code_file([*asm.call(4), *asm.call(4), *asm.leave(254)]))
-    guest = ("--elf", folder / "guest.elf", "--public", folder / "known", "--segment", "4")
+    guest = ("--elf", folder / "guest.elf", "--public-input", folder / "known", "--segment", "4")
     done = run("prove", "stark", "riscv", *guest, "--out", folder / "run", *LOCAL)
     assert done.exit_code == 0, done.output
     assert "exit code 254: `verify` refuses it, unless --exit-code 254 is given" in " ".join(done.output.split())

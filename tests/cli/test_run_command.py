@@ -130,7 +130,7 @@ def test_a_trap_shows_where_and_the_registers(tmp_path: Path) -> None:
 
 def test_an_endless_guest_says_where_it_is_and_what_it_did(tmp_path: Path) -> None:
     (tmp_path / "n").write_bytes((1 << 31).to_bytes(4, "little"))
-    args = ("run", GUESTS / "fibonacci.elf", "--public-input", tmp_path / "n", "--max-cycles", "2^12")
+    args = ("run", GUESTS / "fibonacci.elf", "--public", tmp_path / "n", "--max-cycles", "2^12")
     done = run(*args, "--profile")
     assert done.exit_code == 1
     assert re.search(

@@ -37,6 +37,8 @@ class Argument:
     power_of_two: bool = False
     choices: tuple[str, ...] = ()
     """The texts that it may be; all may where there are none."""
+    also: tuple[str, ...] = ()
+    """Other names of its option on the command line."""
 
     def check(self, value: int | str) -> None:
         """Raise UsageError for a value of the right kind that the program cannot have."""
@@ -174,7 +176,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
             (
                 Argument("elf", "path", "the guest's ELF file; only a prover needs it", bound=True),
                 Argument("input", "path", "a file with the private input", ""),
-                Argument("public", "path", "a file with the public input", ""),
+                Argument("public", "path", "a file with the public input", "", also=("public_input",)),
                 Argument(
                     *("segment", "integer", "cycles of a segment, a power of two", 1 << 20),
                     range=(2, 1 << MAX_LOG_CYCLES),
