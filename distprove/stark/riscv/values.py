@@ -56,9 +56,13 @@ _DOUBLE = struct.Struct("<d")
 
 
 def encode(kind: Any, value: object) -> bytes:
-    """The bytes of a value of the type `kind`. Raises UsageError for a value of another type, or an unknown type."""
+    """The bytes of a value of the type `kind`. Raises UsageError for a value of another type, which names its place by
+    fields and positions, or for an unknown type."""
     out = bytearray()
-    _write(kind, value, out, 0)
+    try:
+        _write(kind, value, out, 0)
+    except _Misfit as error:
+        raise UsageError(f"{error.place}{error}") from None
     return bytes(out)
 
 
@@ -120,6 +124,29 @@ def _write_varint(value: int, out: bytearray) -> None:
     out.append(value)
 
 
+class _Misfit(UsageError):
+    """A part of a value that is not of its type."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.path: list[str | int] = []
+        """Fields and positions that lead to the part, the innermost first."""
+
+    @property
+    def place(self) -> str:
+        """The path in Python's notation, from `value` on, and a colon; empty for the value as a whole."""
+        steps = [f".{step}" if isinstance(step, str) else f"[{step}]" for step in reversed(self.path)]
+        return f"value{''.join(steps)}: " if steps else ""
+
+
+def _write_part(kind: Any, value: Any, out: bytearray, depth: int, step: str | int) -> None:
+    try:
+        _write(kind, value, out, depth + 1)
+    except _Misfit as error:
+        error.path.append(step)
+        raise
+
+
 def _write(kind: Any, value: Any, out: bytearray, depth: int) -> None:
     if depth > DEEPEST:
         raise UsageError(f"values lie in one another more than {DEEPEST} deep")
@@ -147,21 +174,21 @@ def _write(kind: Any, value: Any, out: bytearray, depth: int) -> None:
         out += raw
     elif origin is list and isinstance(value, (list, tuple)):
         _write_varint(len(value), out)
-        for each in value:
-            _write(arguments[0], each, out, depth + 1)
+        for position, each in enumerate(value):
+            _write_part(arguments[0], each, out, depth, position)
     elif origin is dict and isinstance(value, dict):
         _write_varint(len(value), out)
-        for key, each in value.items():
-            _write(arguments[0], key, out, depth + 1)
-            _write(arguments[1], each, out, depth + 1)
+        for position, (key, each) in enumerate(value.items()):  # a key may be as secret as a value
+            _write_part(arguments[0], key, out, depth, position)
+            _write_part(arguments[1], each, out, depth, position)
     elif origin is tuple and isinstance(value, (list, tuple)) and len(value) == len(arguments):
-        for inner_kind, each in zip(arguments, value, strict=True):
-            _write(inner_kind, each, out, depth + 1)
+        for position, (inner_kind, each) in enumerate(zip(arguments, value, strict=True)):
+            _write_part(inner_kind, each, out, depth, position)
     elif _is_enum(kind) and isinstance(value, kind):
         _write_varint(list(kind).index(value), out)
     elif is_dataclass(kind) and isinstance(kind, type) and isinstance(value, kind):
         for name, inner_kind in _fields(kind):
-            _write(inner_kind, getattr(value, name), out, depth + 1)
+            _write_part(inner_kind, getattr(value, name), out, depth, name)
     else:
         _require_known(kind)
         raise _wrong(kind, value)
@@ -251,9 +278,9 @@ def _require_known(kind: Any) -> None:
         raise UsageError(f"{_shown(kind)} has no encoding{hint}")
 
 
-def _wrong(kind: Any, value: object) -> UsageError:
+def _wrong(kind: Any, value: object) -> _Misfit:
     """Names types alone: the value may be a secret."""
-    return UsageError(f"a value of type {type(value).__name__} is no {_shown(kind)}, or is out of its range")
+    return _Misfit(f"a value of type {type(value).__name__} is no {_shown(kind)}, or is out of its range")
 
 
 def _shown(kind: Any) -> str:

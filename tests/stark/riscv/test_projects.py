@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         patch.syspath_prepend(folder)
         yield vars(importlib.import_module("host"))
         patch.delitem(sys.modules, "host")
+
+
+def test_the_host_of_a_project_says_that_a_run_has_no_report(host: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "output.bin").write_bytes(b"")  # of a guest that panicked
+    done = subprocess.run([sys.executable, host["__file__"], tmp_path / "output.bin"], capture_output=True, text=True)
+    assert (done.returncode, "has no report" in done.stderr, "Traceback" in done.stderr) == (1, True, False)
 
 
 def ran(path: Path, private: bytes) -> tuple[int, bytes, str]:

@@ -158,6 +158,22 @@ def test_a_value_of_another_type_is_refused_without_showing_it(kind: Any, value:
     assert repr(value) not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "place"),
+    [
+        (list[Point], [Point(1, 2), Point(3, 256)], "value[1].y: "),
+        (Node, Node(1, Node(2, Node(-1))), "value.next.next.value: "),
+        (dict[str, tuple[U8, U8]], {"secret": (1, 2), "hidden": (3, "x")}, "value[1][1]: "),
+        (U8, -1, ""),
+    ],
+)
+def test_a_part_of_another_type_is_named_by_its_place(kind: Any, value: Any, place: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        encode(kind, value)
+    assert str(refused.value).startswith(f"{place}a value of type ")
+    assert "hidden" not in str(refused.value)
+
+
 @pytest.mark.parametrize("kind", [int, object, set[int], Nothing, U8 | str])
 def test_a_type_without_an_encoding_is_refused(kind: Any) -> None:
     for use in (lambda: encode(kind, 3), lambda: decode(kind, b"\3")):
