@@ -279,7 +279,8 @@ def _recalled(item: Mapping[str, Any]) -> InputFile:
         content = None
         if not item["path"]:
             raise InputError(
-                "its inputs were given as values and are kept nowhere; resume it from where they are given"
+                "its inputs were given as values and are kept nowhere; resume it from where they are given: "
+                "distprove.prove(..., resume_existing=True)"
             )
     return InputFile(str(item["name"]), Path(item["path"]), content)
 

@@ -508,7 +508,7 @@ def read_proof(path: Path, *, with_output: bool = True) -> Proof:
     done = f"{len(run.stored() & plan)} of {len(plan)} partitions are proven"
     if run.folder.has(LOCK) and abandoned_by(run.folder) is None:
         raise InputError(f"{path} is not finished: {done}, and a driver is at work on it")
-    raise InputError(f"{path} is not finished: {done}; `distprove resume {path}` does what is missing")
+    raise InputError(f"{path} is not finished: {done}; `distprove resume {quote(str(path))}` does what is missing")
 
 
 def read_partial_proof(path: Path) -> Proof:

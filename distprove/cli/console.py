@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -190,7 +191,7 @@ def debugging() -> bool:
 
 def _resume_hint(run: object) -> str | None:
     begun = isinstance(run, Path) and (run / "job.json").is_file()
-    return f"distprove resume {run} does what is missing" if begun else None
+    return f"distprove resume {quote(str(run))} does what is missing" if begun else None
 
 
 def format_rate(rate: float) -> str:

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -126,7 +127,7 @@ def job_file(
     from distprove.job import Job
 
     if path.is_dir():
-        hint = f": `distprove resume {path}` goes on with a run" if (path / RECORD).exists() else ""
+        hint = f": `distprove resume {quote(str(path))}` goes on with a run" if (path / RECORD).exists() else ""
         raise UsageError(f"{path} is a folder, not a job file{hint}")
     if path.suffix != ".toml" and not path.exists():
         hint = nearest(str(path), SYSTEMS)
@@ -281,14 +282,18 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     _show(run, report, as_json)
     failed = [partition["error_kind"] for partition in report["partitions"] if partition["status"] == "failed"]
     code = JobFailed(error, failed).exit_code
+    # The table names each error already.
+    told = error if as_json else error.partition(": ")[0]
     hint: str | None
     refused = any(exit_code(error_named(kind)) == InputError.exit_code for kind in failed)
     check = _check_of(run) if refused or not failed else ""  # to try again would end the same
     if check:
         hint = f"run `{check}`: it names the rule, the row and the values"
+    elif code == InputError.exit_code:
+        hint = _mended(run, report)
     else:
-        hint = way_on(run, report) if failed and code != InputError.exit_code else None
-    fail(error, hint)
+        hint = way_on(run, report) if failed else None
+    fail(told, hint)
     raise typer.Exit(code) from None
 
 
@@ -310,15 +315,27 @@ def _check_of(run: Path) -> str:
     return f"distprove air check {shlex.join(words)}"
 
 
+def _mended(run: Path, report: dict[str, Any]) -> str | None:
+    """What can be done about partitions whose inputs are at fault, if each has a file of its own."""
+    from cluster.record.run import StoredRun
+
+    failed = {partition["name"] for partition in report["partitions"] if partition["status"] == "failed"}
+    together = hasattr(entry_of(report["system"]).system_class(), "verify_job")
+    if together or not failed <= StoredRun.read(run).files().keys():
+        return None
+    return f"mend what failed, and distprove resume {quote(str(run))} proves it; what is proven is kept"
+
+
 def way_on(run: Path, report: dict[str, Any]) -> str:
-    """What can be done about partitions that failed, if their inputs are not at fault."""
+    """What can be done about partitions that failed."""
     from kernels.errors import OutOfMemory
 
+    again = f"distprove resume {quote(str(run))}"
     if OutOfMemory.__name__ not in {partition["error_kind"] for partition in report["partitions"]}:
-        return f"distprove resume {run} tries the rest again"
+        return f"{again} tries the rest again"
     cut = "partitions" in settings_of(entry_of(report["system"]).options)
     fewer = "; a new run in more partitions (--partitions) or smaller ones needs less for each" if cut else ""
-    return f"distprove resume {run} tries the rest again, where there is more memory{fewer}"
+    return f"{again} tries the rest again, where there is more memory{fewer}"
 
 
 def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,7 +81,11 @@ def look(folder: Path) -> dict[str, Any]:
     view = _written(folder)  # after that: what a driver says last it says before it gives up the lock
     if driver is None or over(view):
         return view
-    return {**view, "status": "dead", "error": f"{driver} is gone; distprove resume {folder} does what is missing"}
+    return {
+        **view,
+        "status": "dead",
+        "error": f"{driver} is gone; distprove resume {quote(str(folder))} does what is missing",
+    }
 
 
 def _written(folder: Path) -> dict[str, Any]:

@@ -188,7 +188,8 @@ class WitnessProgram:
             if given < self.n_inputs:
                 named = ", ".join(names) or "none"
                 raise WitnessGenerationError(
-                    f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given (signals: {named})"
+                    f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given (signals: "
+                    f"{named}; the program has no names of those that are missing)"
                 )
             witness = instance.witness(self.n_vars, field.limbs, empty)
         if first_not_canonical(field, witness) is not None:

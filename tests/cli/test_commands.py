@@ -166,6 +166,29 @@ def test_a_bad_witness_fails_its_partition_and_no_other(small_job: SmallJob, tmp
     assert "bad" in done.stderr
 
 
+def test_a_mended_input_is_resumed_and_a_proven_one_may_not_change(small_job: SmallJob, tmp_path: Path) -> None:
+    """The way that the command's hint names, for a folder with a space."""
+    inputs, out = tmp_path / "w", tmp_path / "my run"
+    inputs.mkdir()
+    for number in range(2):
+        shutil.copy(small_job.witnesses / f"member-{number}.wtns", inputs / f"w{number}.wtns")
+    (inputs / "w2.wtns").write_bytes(small_job.bad_witness.read_bytes()[:-32])
+    done = run("prove", "groth16", "--zkey", small_job.zkey, "--wtns", inputs, "--out", out, "--local", "--threads", 2)
+    told = " ".join(done.stderr.split())
+    assert (done.exit_code, f"distprove resume '{out}' proves it" in told) == (2, True), done.output
+    assert (done.stdout + done.stderr).count("w2.wtns") <= 2  # as it happens, and in the table
+    shutil.copy(small_job.witnesses / "member-2.wtns", inputs / "w2.wtns")
+    again = run("resume", out, "--json")
+    assert again.exit_code == 0, again.output
+    statuses = {p["name"]: p["status"] for p in json.loads(again.stdout)["partitions"]}
+    assert statuses == {"w0": "resumed", "w1": "resumed", "w2": "proved"}
+    assert run("verify", out, "--vk", small_job.vk).exit_code == 0
+    (out / "proof.msgpack").unlink()
+    assert run("resume", out).exit_code == 0  # the record has the mended file
+    (inputs / "w2.wtns").write_bytes(small_job.bad_witness.read_bytes()[:-32])
+    assert "changed since the run began: w2; put back what was proven" in why_refused(run("resume", out))
+
+
 def test_what_is_left_out_is_said_and_reported(small_job: SmallJob, tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / "a.wtns").symlink_to(small_job.witnesses / "member-0.wtns")
