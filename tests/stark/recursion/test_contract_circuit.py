@@ -15,16 +15,22 @@ import pytest
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.field import P
-from distprove.stark.multilinear.key import compile_key, with_params
+from distprove.stark.multilinear.key import compile_key, with_params, with_root
+from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.programs import load_program
 from distprove.stark.recursion.contract import ProgramRecord, check_program, check_readable
 from distprove.stark.recursion.contract_circuit import contract_circuit, contract_fields
 from distprove.stark.recursion.contract_form import ContractForm
+from distprove.stark.recursion.contract_proof import record_of
 from distprove.stark.recursion.evaluation import Evaluation, evaluate
 from distprove.stark.recursion.node import Identity, any_node, node_trees
+from distprove.stark.recursion.plan import INNER, ROOT, kinds_of, plan_tree
+from distprove.stark.recursion.tree import node_child
+from distprove.stark.recursion.tree_keys import chosen_tree, verifiers_key
 from distprove.stark.statement import Boundary, Constant, PublicRef, Statement
 from kernels.cpu.backend import CpuBackend
 from tests.support import second_root_verifier as second
+from tests.support.one_proofs import FEW
 from tests.support.read_program import ENTRY, PUBLIC, ReadJob, ReadJobs, Reads, true_segments
 
 OUTPUT = b"a word, and two."
@@ -161,6 +167,26 @@ def test_another_circuit_is_of_another_program(maker: ReadJobs, three: ReadJob) 
     claimed = replace(three.record, circuit=replace(honest, below=any_node(weaker)).digest())
     assert claimed.digest() != three.record.digest()
     assert PROGRAM in faults(replace(three, read=replace(three.read, program=claimed.digest())))
+
+
+def test_a_circuit_over_a_tree_of_fewer_bits_is_of_another_program(three: ReadJob) -> None:
+    """The frame, and the columns of nodes and leaves, can be those of the honest tree: queries are in no column."""
+    program, given = Reads(true_segments(1, OUTPUT), OUTPUT), {"part-00": three.record.log_heights}
+    kind = kinds_of(plan_tree([*given]), given)[ROOT]
+    options = {**FEW, "known": program.log_heights(PLACES)}
+    high, low = (
+        compile_key(
+            program, replace(choose_parameters(program, PLACES, **{**options, "security": bits}), places=PLACES)
+        )
+        for bits in (8, 1)
+    )
+    (strong, frame), (weak, _) = (chosen_tree(key, kind.leaves) for key in (high, low))
+    assert strong.nodes.queries > weak.nodes.queries
+    nodes, length = verifiers_key(high, kind.of_role(INNER)), three.form.name_length
+    assert ContractForm.of(high, length, nodes).digest() == record_of(high, verifiers_key, kind).circuit
+    fewer = with_root(node_child(frame, weak.nodes).shape.key, nodes.preprocessed_root)
+    for key in (high, low):
+        assert ContractForm.of(key, length, fewer).digest() != record_of(high, verifiers_key, kind).circuit
 
 
 # -- 3: the list ------------------------------------------------------------------------------------------------------
