@@ -282,8 +282,8 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     _show(run, report, as_json)
     failed = [partition["error_kind"] for partition in report["partitions"] if partition["status"] == "failed"]
     code = JobFailed(error, failed).exit_code
-    # The table names each error already.
-    told = error if as_json else error.partition(": ")[0]
+    # The table names the error of each partition already.
+    told = error.partition(": ")[0] if failed and not as_json else error
     hint: str | None
     refused = any(exit_code(error_named(kind)) == InputError.exit_code for kind in failed)
     check = _check_of(run) if refused or not failed else ""  # to try again would end the same
