@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,9 @@ def read_verification_key(path: Path) -> VerificationKey:
     """Read verification_key.json, or a `.vk` by its suffix. Raises InputError, FormatError, InvalidKey, and UsageError
     for a proving key."""
     if path.suffix == ".zkey":
-        made = quote(str(path.with_name("verification_key.json")))
         raise UsageError(
-            f"{path} is a proving key: `distprove zkey export {quote(str(path))} --out {made}` writes the verification "
-            "key of it"
+            f"{path} is a proving key: `distprove zkey export KEY.zkey --out verification_key.json` writes its "
+            "verification key"
         )
     return read_vk(path) if path.suffix == VK_SUFFIX else snarkjs.read_verification_key(path)
 

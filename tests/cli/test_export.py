@@ -85,7 +85,7 @@ def test_an_exported_proof_in_json_is_verified_with_its_public_values(
     assert "the key that --vk names" in why_refused(run("verify", proof))
     assert "--vk alone" in why_refused(run("verify", proof, "--vk", small_job.vk, "--exit-code", 1))
     told = why_refused(run("verify", proof, "--vk", small_job.zkey))
-    assert f"distprove zkey export {small_job.zkey} --out" in told
+    assert "is a proving key: `distprove zkey export " in told
     other = tmp_path / "E" / "member-0" / "proof.json"
     other.write_bytes(proof.read_bytes())  # of other public values
     refused = run("verify", other, "--vk", small_job.vk)
