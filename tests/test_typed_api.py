@@ -161,7 +161,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 def test_waiting_is_cancelled_from_another_thread(client: Client) -> None:
     stop = threading.Event()
     threading.Timer(0.05, stop.set).start()
-    with pytest.raises(CalledOff, match="it goes on"):
+    with pytest.raises(CalledOff, match="the job goes on"):
         client.wait("a", cancel=stop)
 
 

@@ -55,7 +55,7 @@ _STATES = {
     "resumed": PartitionState.PROVED,
     "failed": PartitionState.FAILED,
 }
-"""By the status in a report."""
+"""States of partitions, by their status in a report."""
 
 
 def partition_views(path: Path) -> list[PartitionView]:

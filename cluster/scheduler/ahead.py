@@ -17,7 +17,7 @@ from cluster.scheduler.jobs import Job
 from distprove.system import PartitionProof, ProofSystem
 
 RANK = 1 << 16
-"""Of loading ahead: after jobs of every priority."""
+"""The rank of a load ahead: jobs of every priority go before it."""
 _PREFIX = "key:"
 """What the names of these jobs begin with. The id of no other job has a colon."""
 

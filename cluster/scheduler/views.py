@@ -58,7 +58,7 @@ class WorkerView:
 
 
 def key_views(state: State) -> list[KeyView]:
-    """The resident keys, and those that are being loaded."""
+    """The resident keys, and the keys that workers load now."""
     views = [_key_view(state, key) for key in state.keys.values()]
     return [view for view in views if view.workers or view.loading]
 

@@ -182,7 +182,7 @@ class Client:
         while True:
             left = patience.CLIENT_POLL if end is None else max(0.0, min(patience.CLIENT_POLL, end - time.monotonic()))
             if cancel is not None and cancel.is_set():
-                raise CalledOff(f"nobody waits for job {id} any more; it goes on")
+                raise CalledOff(f"the wait for job {id} was cancelled; the job goes on")
             watched = progress is not None or cancel is not None
             asked, left = time.monotonic(), min(left, patience.CLIENT_PROGRESS) if watched else left
             view = self.status(id, left)

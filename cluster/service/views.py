@@ -137,7 +137,7 @@ class PartitionList:
     found: int
     """Those of the state and name that were asked for."""
     partitions: list[PartitionView]
-    """Of these, from the first that was asked for on."""
+    """The partitions found, from the requested number on."""
 
     @classmethod
     def of(

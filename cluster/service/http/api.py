@@ -188,7 +188,7 @@ async def log(call: Call) -> web.StreamResponse:
     query=(
         Query("state", PartitionState, "only partitions in this state"),
         Query("search", str, "only partitions with this text in their name", ""),
-        Query("first", int, "the first to tell of those that are found", 0, (0, 1 << 31)),
+        Query("first", int, "number of the first partition in the answer, among the partitions found", 0, (0, 1 << 31)),
         Query("limit", int, "number of partitions, at most", 100, (1, MOST_PARTITIONS)),
     ),
     errors=(404, 422),
@@ -231,7 +231,7 @@ async def output(call: Call) -> web.StreamResponse:
 
 @TABLE.route("GET", "/v1/jobs/{id}/files", {200: "The files."}, answer=FileList, errors=(404, 422))
 async def list_files(call: Call) -> web.StreamResponse:
-    """List the files of a job that is over: those that `files/{name}` sends."""
+    """List the files of a job that is over. `files/{name}` sends each of them."""
     return answer(FileList(await call.ask(call.service.files, call.id)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
@@ -52,18 +53,19 @@ class CircuitProgram(Program):
         self.frame = frame
 
     @property
+    @abstractmethod
     def circuit(self) -> Circuit:
-        raise NotImplementedError
+        """The circuit, recorded."""
 
     @property
+    @abstractmethod
     def layout(self) -> Layout:
-        """Raises UsageError where the circuit is too large for the frame."""
-        raise NotImplementedError
+        """The circuit's places in the frame. Raises UsageError where the circuit is too large for the frame."""
 
     @property
+    @abstractmethod
     def circuit_name(self) -> str:
-        """A digest of what the circuit depends on, as hexadecimal digits."""
-        raise NotImplementedError
+        """A digest of all that the circuit depends on, as hexadecimal digits."""
 
     @property
     def arguments(self) -> dict[str, int | str]:
