@@ -292,9 +292,11 @@ class Client:
                 KeyReady, "POST", "/v1/keys/load", body=asdict(key), query={"wait": left} if left else {}, wait=left
             )
             already, first = told.already if first else already, False
-            over = timeout is not None and time.monotonic() - began >= timeout
-            if told.loaded or over or not wanted():
-                return replace(told, already=already)
+            waited = time.monotonic() - began
+            if told.loaded or (timeout is not None and waited >= timeout) or not wanted():
+                # The service tells no time of a key that is there when it is asked again.
+                seconds = waited if told.loaded and not already else told.seconds
+                return replace(told, already=already, seconds=seconds)
 
     def evict_key(self, key: KeyRequest) -> KeyAway:
         """Give back the memory of a key. Raises InUse for one that a job uses or that is being loaded."""

@@ -194,7 +194,7 @@ class KeyReady:
     already: bool
     """Whether that was so before it was asked for."""
     seconds: float
-    """For how long it has been loaded, or since when it is; 0 for one that was loaded already."""
+    """Time since its loading began; 0 for a key that was loaded already."""
     bytes: int = 0
     """As in `KeyView`, once it is loaded."""
 

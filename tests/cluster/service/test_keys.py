@@ -61,6 +61,9 @@ def test_a_key_is_listed_loaded_and_put_away_by_commands(folder: Path, where: li
     key = ["--zkey", folder / "key.zkey", "--system", "groth16"]
     assert json.loads(run("keys", "list", *where, "--json").stdout) == []
     first, again = (run("keys", "load", *key, *where, "--json") for _ in range(2))
+    times = [json.loads(each.stdout)["seconds"] for each in (first, again)]
+    assert times[0] > 0
+    assert times[1] == 0, "it was loaded already"
     assert first.exit_code == 0, first.output
     assert not json.loads(first.stdout)["already"]
     assert json.loads(again.stdout)["already"]
