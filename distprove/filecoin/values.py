@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats import jsontext
+from kernels.host.native import native
 from kernels.maths.curves import BLS12_381
 
 T = TypeVar("T")
@@ -25,22 +26,43 @@ ELEMENT = 32
 MAX_FILE = 1 << 30
 """Bytes of a file of vanilla proofs: a non-interactive seal of 64 GiB has some 650 MB."""
 _MAX_DEPTH = 32
+_FOLDED = "\x7f"
+"""What a string begins with that stands for a list of 32 bytes: the hexadecimal digits of the number that they are, of
+which the first is the least significant."""
+_ESCAPED = re.compile(rb"\\u007[fF]")
 
 
 def json_value(data: bytes) -> Any:
-    """The value of a JSON text, in which true and false do not occur: lists of bytes would take them. Raises
-    FormatError."""
+    """The value of a JSON text, in which true and false do not occur: lists of bytes would take them. A list of 32
+    bytes is a string that begins with `_FOLDED`, as `octets`, `elements` and `items` read it. Raises FormatError."""
+    if _FOLDED.encode() in data or (b"\\" in data and _ESCAPED.search(data)):
+        raise FormatError("a text has the control character U+007F")
     try:
         with without_collector():
-            value = jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
+            folded = native.fold_octet_lists(data, ord(_FOLDED))
+            value = jsontext.loads(folded, "the file", max_depth=_MAX_DEPTH)
         # Texts in base64 may hold these letters, so the values decide.
         if (b"true" in data or b"false" in data) and _has_truth(value):
             raise FormatError("true or false, where there are only numbers")
         return value
-    except json.JSONDecodeError as error:
-        raise FormatError(f"not JSON, at byte {error.pos}") from None
+    except json.JSONDecodeError:
+        raise FormatError(f"not JSON, at byte {_broken_at(data)}") from None
     except ValueError:
         raise FormatError("an integer of thousands of digits") from None
+
+
+def _broken_at(data: bytes) -> int:
+    """The place of what is no JSON, which the decoder of a folded text does not know."""
+    try:
+        jsontext.loads(data, "the file", max_depth=_MAX_DEPTH)
+    except json.JSONDecodeError as error:
+        return error.pos
+    raise AssertionError("a text is JSON, and with its lists folded it is none")
+
+
+def _unfolded(value: Any) -> bytes | None:
+    """The bytes of a list that was folded."""
+    return bytes.fromhex(value[1:])[::-1] if type(value) is str and value.startswith(_FOLDED) else None
 
 
 @contextmanager
@@ -105,6 +127,8 @@ def fields(value: Any, *names: str) -> list[Any]:
 
 def items(value: Any, count: int | None, what: str) -> list[Any]:
     """A list, of `count` items if that is not None. Raises FormatError."""
+    if (folded := _unfolded(value)) is not None:
+        value = list(folded)
     if not isinstance(value, list):
         raise FormatError(f"expected a list of {what}")
     if count is not None and len(value) != count:
@@ -114,6 +138,8 @@ def items(value: Any, count: int | None, what: str) -> list[Any]:
 
 def octets(value: Any, name: str) -> bytes:
     """32 bytes, written as a list of numbers. Raises FormatError."""
+    if (folded := _unfolded(value)) is not None:
+        return folded
     try:
         if type(value) is list and len(value) == ELEMENT:
             return bytes(value)
@@ -134,8 +160,11 @@ def elements(value: Any, count: int, name: str, what: str) -> list[int]:
     """A list of `count` elements, each called `name`, together `what`. Raises FormatError."""
     listed = items(value, count, what)
     try:  # a file has hundreds of thousands of them
-        octet_lists = [bytes(each) for each in listed if type(each) is list and len(each) == ELEMENT]
-        found = [int.from_bytes(each, "little") for each in octet_lists]
+        if set(map(type, listed)) == {str} and "".join(listed).count(_FOLDED) == count:
+            found = [int(each[1:], 16) for each in listed]
+        else:  # of bincode, or one that is no element
+            octet_lists = [bytes(each) for each in listed if type(each) is list and len(each) == ELEMENT]
+            found = [int.from_bytes(each, "little") for each in octet_lists]
         if len(found) == count and max(found, default=0) < _MODULUS:
             return found
     except (ValueError, TypeError):

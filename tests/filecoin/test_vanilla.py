@@ -20,7 +20,9 @@ from distprove.filecoin.kinds import read_given, statement_of
 from distprove.filecoin.options import FilecoinOptions
 from distprove.filecoin.post import PostStatement
 from distprove.filecoin.sectors import POST_PROOFS
+from distprove.filecoin.values import json_value
 from kernels.cpu.backend import CpuBackend
+from kernels.host.native import native
 from kernels.maths.encoding import unpack
 from tests.filecoin.sectors import judged, leaves, raw_vanilla, with_change, written
 
@@ -153,3 +155,60 @@ def test_challenges_before_version_1_2_are_numbered_through_all_sectors() -> Non
     assert old.challenges(0) == new.challenges(0)
     assert old.challenges(1) != new.challenges(1)
     assert new.places(1) == [2, 2]
+
+
+def _random_text(random: Random) -> str:
+    """Text that is nearly JSON of lists of 32 bytes."""
+    numbers = [str(random.randrange(256)) for _ in range(random.choice([32] * 6 + [31, 33]))]
+    if random.random() < 0.3:
+        numbers[random.randrange(len(numbers))] = random.choice(
+            ["256", "-1", "007", "00", "1.0", "1e1", "[]", '"7"', "", "9999"]
+        )
+    space = random.choice(["", "", " ", "\n\t", " \r\n "])
+    text = f"[{space}{f'{space},{space}'.join(numbers)}{space}]"
+    return random.choice(
+        [text, text, f'{{"a":{text}}}', json.dumps(text), f"[{text}", text[: random.randrange(len(text))]]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lists_of_bytes_are_folded_and_nothing_else_is(seed: int) -> None:
+    """What the fold writes means what Python's decoder reads, to the last value, and is no JSON where that is none."""
+    random = Random(seed)
+    for _ in range(200):
+        pieces = [_random_text(random) for _ in range(random.randrange(1, 4))]
+        text = random.choice(["[%s]", "%s", '{"x": [%s], "y": "\\"["}']) % ", ".join(pieces)
+        folded = native.fold_octet_lists(text.encode(), 0x7F).decode()
+        try:
+            wanted = json.loads(text)
+        except json.JSONDecodeError:
+            with pytest.raises(json.JSONDecodeError):
+                json.loads(folded)
+            continue
+        assert _with_lists(json.loads(folded)) == wanted
+        assert folded.count("\x7f") == _lists_of_bytes(wanted)
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith("\x7f"):
+        return list(int(value[1:], 16).to_bytes(32, "little"))
+    if isinstance(value, list):
+        return [_with_lists(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _with_lists(each) for name, each in value.items()}
+    return value
+
+
+def _lists_of_bytes(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(_lists_of_bytes, value.values()))
+    if not isinstance(value, list):
+        return 0
+    whole = len(value) == 32 and all(type(each) is int and 0 <= each < 256 for each in value)
+    return 1 if whole else sum(map(_lists_of_bytes, value))
+
+
+@pytest.mark.parametrize("text", ["\x7f" + "00" * 32, "\\u007f" + "00" * 32, "\\u007F"])
+def test_a_text_does_not_pass_for_a_list_of_bytes(text: str) -> None:
+    with pytest.raises(FormatError, match=re.escape("the control character U+007F")):
+        json_value(f'["{text}"]'.encode())

@@ -2,6 +2,7 @@
 // CPUs with BMI2 and ADX; DP_MODULE is the module's name. kernels/host/native.py chooses.
 #include "bindings.h"
 #include "canonical_scan.h"
+#include "octet_lists.h"
 
 NB_MODULE(DP_MODULE, m) {
   m.doc() = "Native code of the CPU backend";
@@ -17,4 +18,5 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_recursion(m);
   dp::bind_wrap_witness(m);
   dp::bind_canonical_scan(m);
+  dp::bind_octet_lists(m);
 }
