@@ -42,11 +42,13 @@ def attempted(call: Callable[[], Any]) -> Timed:
 
 
 class Line:
-    """A queue of places in order of arrival. A place is first alone at the head, then beside others until it ends."""
+    """A queue of places in order of arrival. They are staged in that order. A place is then alone at the head, and last
+    beside others until it ends."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._joined = 0
+        self._staged = _Passed()
         self._head = _Passed()
         self._over = _Passed()
         self.marker: CrashMarker | None = None
@@ -89,6 +91,16 @@ class Turn:
             self._begin()
         return max(self._joined, over.since)
 
+    def wait_to_stage(self) -> None:
+        """Wait until every place in front is staged, or needs no staging: one behind may not take the memory that it
+        needs."""
+        staged = self._line._staged
+        self._line._wait(lambda: staged.count >= self._number)
+
+    def let_stage(self) -> None:
+        """Let the next place be staged."""
+        self._line._pass(self._number, self._line._staged)
+
     def wait_for_head(self) -> float:
         """Wait until all places in front have left the head; returns since when that has been so."""
         head = self._line._head
@@ -104,7 +116,7 @@ class Turn:
         """End the place. A second call does nothing."""
         if self.begun and self.partition is not None and self._line.marker is not None:
             self._line.marker.clear(self.partition)
-        self._line._pass(self._number, self._line._head, self._line._over)
+        self._line._pass(self._number, self._line._staged, self._line._head, self._line._over)
 
     def _begin(self) -> None:
         if not self.begun and self.partition is not None and self._line.marker is not None:
@@ -158,6 +170,7 @@ class InFlight:
         """Run `call()` while nothing else uses the device, except that the next partition may be staged: not even that
         without `staging`. `turn` is its place, if one was taken earlier on `line`."""
         with turn or self.line.join() as place:
+            place.let_stage()
             started = place.wait_for_room(0)
             with nullcontext() if staging else self._staging:
                 return Timed(self._fitting(call), started, time.time())
@@ -181,6 +194,7 @@ class InFlight:
         with turn or self.line.join() as place:
             try:
                 place.wait_for_room(self._beside)
+                place.wait_to_stage()
                 staging = time.time()
                 try:
                     with self._staging:
@@ -190,6 +204,7 @@ class InFlight:
                     staging = time.time()
                     with self._staging:
                         staged = self._fitting(lambda: stages.stage(partition, witness))
+                place.let_stage()
                 waiting = time.time()
                 ours = place.wait_for_head()
                 starting = time.time()

@@ -191,6 +191,18 @@ def test_what_is_put_together_on_the_host_is_in_nobodys_way(submit: Submit) -> N
     assert a.result(PATIENCE).value[0].name == "a"
 
 
+def test_one_whose_thread_is_faster_does_not_take_the_memory_of_the_one_in_front(submit: Submit) -> None:
+    """It was staged first, and the one at the head had no room though nothing computed."""
+    prover, in_flight = GatedProver(room=1), InFlight()
+    with in_flight.line.join() as first:
+        b = submit(in_flight, prover, "b")
+        time.sleep(0.02)
+        assert prover.events == []
+        a = in_flight.staged(prover, Partition(0, "a", b"", {}), Witness("a", {}), None, first)
+    assert [a.value[0].name, b.result(PATIENCE).value[0].name] == ["a", "b"]
+    assert [e for e in prover.events if e.startswith("start")] == ["start a", "start b"]
+
+
 def test_what_needs_the_prover_alone_waits_and_is_waited_for(submit: Submit) -> None:
     prover, in_flight = GatedProver(), InFlight()
     finishing, seen = prover.gate("wait a"), []
