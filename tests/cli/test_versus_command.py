@@ -17,7 +17,7 @@ from distprove.errors import JobFailed
 from distprove.measure import versus as versus_module
 from distprove.measure.versus import PeerCommand
 from tests.cli.conftest import SmallJob, run, why_refused
-from tests.support.own_time import give_time
+from tests.support.own_module import give
 
 PEER = """
 import sys
@@ -127,17 +127,18 @@ def test_the_end_of_the_other_prover_is_waited_for_and_not_polled(monkeypatch: p
     def polled(*_: object, **__: object) -> None:
         raise AssertionError("a poll")
 
+    class Unpolled(subprocess.Popen[bytes]):
+        wait = poll = polled
+
     asked: list[int] = []
-    waitid = os.waitid
 
     def wait(kind: int, process: int, options: int) -> object:
         asked.append(options)
-        return waitid(kind, process, options)
+        return os.waitid(kind, process, options)
 
-    for name in ("wait", "poll"):
-        monkeypatch.setattr(subprocess.Popen, name, polled)
-    give_time(monkeypatch, versus_module, sleep=polled)
-    monkeypatch.setattr(os, "waitid", wait)
+    give(monkeypatch, versus_module, "subprocess", Popen=Unpolled)
+    give(monkeypatch, versus_module, "time", sleep=polled)
+    give(monkeypatch, versus_module, "os", waitid=wait)
     taken = PeerCommand("other", ("sleep", "0.01")).run({})
     assert asked == [os.WEXITED | os.WNOWAIT]  # without WNOHANG: it returns when the process ends
     assert taken.wall >= 0.01

@@ -15,8 +15,10 @@ from typing import BinaryIO
 import pytest
 
 from distprove.errors import FormatError, InputError
+from distprove.formats import folder as folder_module
 from distprove.formats.files import read_bounded
 from distprove.formats.folder import Folder
+from tests.support.own_module import give
 
 
 def test_reading_takes_the_files_size_and_not_the_limit(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_file_is_closed_only_after_it_was_written(tmp_path: Path, monkeypatch:
         ended.append("write")
 
     with Folder.make(tmp_path) as folder:
-        monkeypatch.setattr("os.fsync", slow)
+        give(monkeypatch, folder_module, "os", fsync=slow)
         with pytest.raises(FormatError, match="read back"), folder.filling("proof", lambda file: None) as full:  # noqa: PT012 - the block is what raises
             full()
             assert begun.wait(60)

@@ -21,6 +21,7 @@ from distprove.errors import (
     WitnessGenerationError,
     WitnessMismatch,
 )
+from distprove.groth16 import witness as witness_module
 from distprove.groth16.inputs import fnv1a, read_input
 from distprove.groth16.witness import WitnessProgram, _Fault, _Instance
 from distprove.groth16.wtns import read_wtns, write_wtns
@@ -28,6 +29,7 @@ from distprove.groth16.zkey import read_zkey
 from distprove.wanted import unless
 from kernels.maths.curves import BLS12_381, BN254
 from kernels.maths.encoding import unpack
+from tests.support.own_time import give_time
 from tests.support.toy_program import ASSERTION, FOREVER, NON_CANONICAL, toy_program
 
 R = BN254.fr.modulus
@@ -363,7 +365,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("distprove.groth16.witness.time.clock_gettime", made)
+    give_time(monkeypatch, witness_module, clock_gettime=made)
     return made
 
 

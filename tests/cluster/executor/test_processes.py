@@ -36,10 +36,12 @@ from cluster.scheduler.events import KeyLoaded, News
 from distprove.errors import ClusterError, InvalidKey, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import Witness
+from kernels.host import shared_arrays
 from kernels.host.arena import LARGE, HostArena
 from kernels.host.shared_arrays import Receiver, SharedArray, share
 from tests.support import ROOT
 from tests.support.one_key import OneKey
+from tests.support.own_module import give
 from tests.support.toy_system import TOY_BACKEND, Faults, SharingSystem, ToySystem
 
 Make = Callable[..., Faults]
@@ -213,7 +215,7 @@ def test_memory_that_is_mapped_is_not_opened_again(monkeypatch: pytest.MonkeyPat
         receiver = Receiver()
         sent, kept = share(np.full(LARGE, 1, np.uint8), arena)
         assert receiver.array(sent).all()
-        monkeypatch.setattr("os.open", lambda *_: pytest.fail("opened"))
+        give(monkeypatch, shared_arrays, "os", open=lambda *_: pytest.fail("opened"))
         kept[:] = 5
         assert (receiver.array(sent) == 5).all()
 

@@ -22,11 +22,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from actors import grants, patience
 from actors.grants import Memory, MemoryCache, SynthesisLease, ThreadCache
+from cluster.governor import watch
 from cluster.governor.actor import NodeGovernor
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Budget, Ledger, Request
 from distprove.errors import ClusterError
+from tests.support.own_module import give
 from tests.support.own_time import give_time
 
 BUDGET = Budget(threads=4, memory=100)
@@ -695,10 +697,11 @@ def test_a_governor_whose_driver_was_killed_before_it_said_a_word_ends(
     monkeypatch.setattr(NodeGovernor, "_end", staticmethod(ended.set))
 
     async def story() -> bool:
-        governor = NodeGovernor(4, 100, waits=0.05 if not heard else 0.5)
+        governor = NodeGovernor(4, 100, waits=None if heard else 0.05)
         if heard:
             assert await governor.attend("01-one")
-        return await asyncio.to_thread(ended.wait, 1.0 if heard else 60.0)
+            governor._end_if_alone()  # as once it has waited
+        return ended.is_set() if heard else await asyncio.to_thread(ended.wait, 60.0)
 
     assert asyncio.run(story()) is not heard
 
@@ -711,8 +714,10 @@ def test_a_look_without_a_free_descriptor_ends_no_governor(monkeypatch: pytest.M
         refused.append("open")
         raise OSError(errno.EMFILE, "Too many open files")
 
-    for owner, name in ((psutil, "cpu_percent"), (psutil.Process, "children")):
-        monkeypatch.setattr(owner, name, refuse)
+    class Childless(psutil.Process):
+        children = refuse
+
+    give(monkeypatch, watch, "psutil", cpu_percent=refuse, Process=Childless)
     governor.sample()
     governor.watch.look()
     assert len(refused) == 2

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from cluster.record.packs import LEAST, MAX_FILE, Packs, own_file
+from distprove.formats import files as files_module
+from distprove.formats import folder as folder_module
 from distprove.formats.folder import Folder
+from tests.support.own_module import give
 
 LARGE = bytes(MAX_FILE + 1)
 
@@ -35,8 +38,8 @@ def test_names_are_synced_after_the_last_file(
     with Folder.make(tmp_path) as folder:
         packs = Packs(folder)
         with monkeypatch.context() as patched:
-            patched.setattr("os.fsync", synced)
-            patched.setattr("os.replace", renamed)
+            for module in (files_module, folder_module):
+                give(patched, module, "os", fsync=synced, replace=renamed)
             packs.write(files.items())
         found = packs.read(files).files | {
             n: folder.read(own_file(n), 1 << 20) for n in files if folder.has(own_file(n))

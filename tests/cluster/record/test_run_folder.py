@@ -21,12 +21,14 @@ from cluster.record.story import Story
 from distprove.cli.app import app
 from distprove.errors import DistproveError, FormatError, InputError, UsageError
 from distprove.formats import canonical
+from distprove.formats import folder as folder_module
 from distprove.formats.folder import Folder
 from distprove.measure.sweep.grid import Grid
 from distprove.measure.sweep.sweep import sweep
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.support.made_runs import MadeRun
+from tests.support.own_module import give
 from tests.support.toy_system import Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -250,7 +252,7 @@ def test_what_belongs_to_somebody_else_is_refused(
     run_path: Path, toys: ToySystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "new").mkdir()
-    monkeypatch.setattr("os.geteuid", lambda: 4242)
+    give(monkeypatch, folder_module, "os", geteuid=lambda: 4242)
     with pytest.raises(InputError, match="belongs to another user"):
         Run.open(run_path)
     with pytest.raises(InputError, match="belongs to another user"):
@@ -295,10 +297,9 @@ def test_no_driver_opens_a_run_that_is_being_deleted(
                 with pytest.raises(UsageError, match="in use by process"):
                     Run.open(run_path)
                 told.append(name)
-        remove(name, dir_fd=dir_fd)
+        os.unlink(name, dir_fd=dir_fd)
 
-    remove = os.unlink
-    monkeypatch.setattr("os.unlink", unlink)
+    give(monkeypatch, folder_module, "os", unlink=unlink)
     if replaced:
         Run.create(run_path, toys, toys.plan(), overwrite=True).close()
     else:

@@ -1,0 +1,15 @@
+"""A module's own `os` or `subprocess`, so that a test that changes one changes no other thread's."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+
+def give(monkeypatch: pytest.MonkeyPatch, module: ModuleType, used: str, **own: Any) -> None:
+    """Have `module`, which imports the module `used` under its name, find `own` there in place of what these names
+    are."""
+    whole = sys.modules[used]
+    assert module.__dict__[used] is whole
+    monkeypatch.setattr(module, used, SimpleNamespace(**{**vars(whole), **own}))
