@@ -85,7 +85,7 @@ def losing(folder: Path, address: str = "", *victims: int, **environment: str) -
     script.write_text(LOSING)
     command = [sys.executable, str(script), str(folder), address, *map(str, victims)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=280, env={**environment, "PYTHONPATH": str(ROOT)}
+        command, capture_output=True, text=True, timeout=600, env={**environment, "PYTHONPATH": str(ROOT)}
     )
 
 
@@ -156,31 +156,45 @@ def test_a_ray_that_answers_nothing_any_more_is_left(tmp_path: Path) -> None:
     """Ray itself would wait for its answers for ever."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"PYTHONPATH": str(ROOT), "OF_THIS_TEST": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 3, done.stderr
     assert marked("OF_THIS_TEST", str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
-    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "not the head of a Ray"), (None, "nothing answers there .*timed out")],
+    ("answer", "seconds", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", 120.0, "not the head of a Ray"),
+        (None, 0.5, "nothing answers there .*timed out"),
+    ],
     ids=["another service", "silence"],
 )
-def test_what_answers_and_is_no_ray_is_told(answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.patience.RAY_ANSWERS", 0.5)
+def test_what_answers_and_is_no_ray_is_told(
+    answer: bytes | None, seconds: float, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.patience.RAY_ANSWERS", seconds)
     with listening(answer) as address, pytest.raises(ClusterError, match=told):
         require_ray(address)
 
 
+@contextmanager
+def deaf() -> Iterator[int]:
+    """A port of this machine on which nothing listens, unless it is asked for with `reuse_port`."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
 def test_a_dead_address_is_told_and_leaves_no_folder(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        dead = f"127.0.0.1:{server.getsockname()[1]}"
     command = [Path(sys.executable).with_name("distprove"), "prove", "stark", "fibonacci", "--rows", "8"]
     environment = {**os.environ, "RAY_AUTH_TOKEN": "0" * 64}
-    done = subprocess.run(
-        [*map(str, command), "--out", "run", "--address", dead],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment,
-    )  # fmt: skip
+    with deaf() as port:
+        dead = f"127.0.0.1:{port}"
+        done = subprocess.run(
+            [*map(str, command), "--out", "run", "--address", dead],
+            cwd=tmp_path, capture_output=True, text=True, timeout=250, env=environment,
+        )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert f"no Ray to join at {dead}: nothing answers there (Connection refused)" in " ".join(done.stderr.split())
     assert list(tmp_path.iterdir()) == []
@@ -209,21 +223,19 @@ def test_auto_stands_for_the_cluster_that_ray_address_names(monkeypatch: pytest.
 def test_a_node_that_stops_to_answer_is_silent_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that never answered, perhaps behind a firewall, is not."""
     monkeypatch.setattr("actors.patience.NODE_SILENT", 1e-9)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            never = other.getsockname()[1]
+    with deaf() as port, deaf() as never:
         there, away = Node("there", "127.0.0.1", 2, 0, port), Node("away", "127.0.0.1", 2, 0, never)
         nodes = Nodes(lambda: [there, away])
+        with socket.create_server(("127.0.0.1", port), reuse_port=True):
+            nodes.look()
+            assert answering([there, away], 5.0) == {"there"}
+            assert not nodes.lacks("there")
         nodes.look()
-        assert answering([there, away], 5.0) == {"there"}
-        assert not nodes.lacks("there")
-    nodes.look()
-    assert nodes.lacks("there")
-    assert not nodes.lacks("away")
-    with socket.create_server(("127.0.0.1", port)):
-        nodes.look()
-        assert not nodes.lacks("there")
+        assert nodes.lacks("there")
+        assert not nodes.lacks("away")
+        with socket.create_server(("127.0.0.1", port), reuse_port=True):
+            nodes.look()
+            assert not nodes.lacks("there")
 
 
 def test_a_node_whose_network_is_cut_does_not_hold_up_a_look() -> None:
@@ -522,7 +534,7 @@ def test_a_long_queue_of_calls_does_not_end_the_process_where_the_raylet_is_gone
         [sys.executable, "-c", CALLING],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
         env={**environment, "PYTHONPATH": str(ROOT)},
     )
     assert done.stdout.endswith("lives\n"), done.stderr
@@ -558,7 +570,7 @@ with connect(ExecutorSettings(local=False, gpus=0)):
     starting.start()
     time.sleep(2)
 over.set()
-starting.join(20)
+starting.join(200)
 print(*ended, flush=True)
 """
 
@@ -571,7 +583,7 @@ def test_a_worker_that_is_starting_when_its_ray_is_left_ends_nothing_else() -> N
         [sys.executable, "-c", STARTING],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
         env={**environment, "PYTHONPATH": str(ROOT)},
     )
     assert (done.stdout, done.returncode) == ("WorkerDied\n", 0), done.stderr
@@ -611,7 +623,7 @@ def test_a_call_to_an_actor_that_died_fails_without_waiting_for_a_reason() -> No
     environment |= {"PYTHONPATH": str(ROOT), "RAY_core_worker_internal_heartbeat_ms": "1000000"}
     with scratch_folder(longest=40) as folder:
         done = subprocess.run(
-            [sys.executable, "-c", DYING, str(folder)], capture_output=True, text=True, timeout=200, env=environment
+            [sys.executable, "-c", DYING, str(folder)], capture_output=True, text=True, timeout=600, env=environment
         )
     assert done.stdout.splitlines()[-1:] == ["failed: ActorUnavailableError"], done.stderr  # behind Ray's own words
 

@@ -325,18 +325,27 @@ def test_a_service_that_answers_at_once_is_not_asked_without_a_pause(
 
 
 def test_a_body_has_the_time_that_its_bytes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.patience.CLIENT_ANSWER", 0.5)
-    monkeypatch.setattr(total_timeout, "SLOWEST", 8)
+    now, asked = 0.0, threading.Semaphore(0)
+
+    def monotonic() -> float:
+        asked.release()
+        return now
+
+    monkeypatch.setattr("actors.patience.CLIENT_ANSWER", 60.0)
+    monkeypatch.setattr(total_timeout, "SLOWEST", 1 / 15)
+    give_time(monkeypatch, total_timeout, monotonic=monotonic)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def run() -> None:
+            nonlocal now
             connection, _ = listening.accept()
             with connection:
                 connection.recv(1 << 16)
                 connection.sendall(HEAD + b"Content-Length: 21\r\n\r\n")
-                for byte in b'{"status": "proved"} ':
+                for byte in b'{"status": "proved"} ':  # 126 seconds long
+                    assert asked.acquire(timeout=60)
+                    now += 6.0
                     connection.sendall(bytes([byte]))
-                    threading.Event().wait(0.05)
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -347,10 +356,11 @@ def test_a_body_has_the_time_that_its_bytes_take(tmp_path: Path, monkeypatch: py
 
 
 def test_where_nobody_answers_the_service_is_gone(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken:  # it does not listen, and nobody else does there
+        taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with pytest.raises(ServiceGone, match="no service answers"):
-        Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0).overview()
+        with pytest.raises(ServiceGone, match="no service answers"):
+            Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0).overview()
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://", "http://u:p@x", "http://x/y", "http://x?y", "http://x:y", "x"])
@@ -418,7 +428,7 @@ def test_who_takes_a_dead_services_port_gets_no_token(tmp_path: Path) -> None:
     with served(folder) as again:
         again.service.submit(JobRequest("a", JOB))
         write_contact(folder, Contact(again.server.url, str(again.tokens), pid=os.getpid(), folder=str(folder)))
-        client.contact = Contact("http://127.0.0.1:1", str(again.tokens), folder=str(folder))
+        client = Client(Contact("http://127.0.0.1:1", str(again.tokens), folder=str(folder)), patience=60.0)
         assert client.wait("a", 0.0).id == "a"
     lock.close()
 
