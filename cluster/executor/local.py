@@ -16,7 +16,7 @@ from actors.backends import BackendChoice, ahead_of, device_backend
 from actors.messages import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, expect, start_process
 from actors.protocol import Host
-from actors.prover import SWITCH_INTERVAL
+from actors.prover import switching_quickly
 from actors.rooms import Rooms, RoomsHere
 from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes, kept_by
 from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, provers_fed, shares
@@ -45,7 +45,7 @@ class LocalFleet(Fleet):
 
     def __init__(self, settings: ExecutorSettings) -> None:
         super().__init__(settings)
-        self._switch_interval = sys.getswitchinterval()
+        self._switching = ExitStack()
         self.governor = LocalGovernor(Budget(threads=1, memory=1))
         self._arena = HostArena(reclaim_lock=lambda: self.governor.lease(reclaim=True))
 
@@ -89,7 +89,7 @@ class LocalFleet(Fleet):
     def _host(self, spec: HostSpec) -> Host:
         # Where workers are processes, this one leaves Python's own: with many threads at work, as in a service, each
         # switch from one to the next costs more than it brings.
-        sys.setswitchinterval(SWITCH_INTERVAL)
+        self._switching.enter_context(switching_quickly())
         return RoomsHere(spec, self.governor, self._arena)
 
     def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
@@ -109,7 +109,7 @@ class LocalFleet(Fleet):
         super().close(now=now)
         self._arena.close()
         self.governor.close()
-        sys.setswitchinterval(self._switch_interval)
+        self._switching.close()
 
 
 class ProcessFleet(LocalFleet):

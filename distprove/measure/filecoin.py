@@ -7,7 +7,6 @@ disk or a job around it adds. Witnesses are made on the device, and proofs are v
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from actors.prover import SWITCH_INTERVAL
+from actors.prover import switching_quickly
 from distprove.circuits.circuit import WitnessProgram
 from distprove.circuits.matrices import Shape
 from distprove.circuits.registry import find_circuit, random_inputs
@@ -217,26 +216,25 @@ def _proven(
     def staged(one: dict[str, list[int]]) -> StagedWitness:
         return StagedWitness(key, partial(program.witness_from, encoded=program.encode(one)))
 
-    switch_interval = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_INTERVAL)  # as in a worker's process
-    try:
-        with ThreadPoolExecutor(max_workers=1) as verifier, ThreadPoolExecutor(max_workers=1) as ahead:
-            before: tuple[PendingGroth16, list[int]] | None = None
-            following = ahead.submit(staged, inputs[0])
-            for number, one in enumerate(inputs, 1):
-                current = following.result()
-                if number < len(inputs):
-                    following = ahead.submit(staged, inputs[number])
-                pending = current.start()
-                current.release()
-                if before is not None:
-                    check(*before)
-                before = pending, _public(program, one)
+    with (
+        switching_quickly(),  # as in a worker's process
+        ThreadPoolExecutor(max_workers=1) as verifier,
+        ThreadPoolExecutor(max_workers=1) as ahead,
+    ):
+        before: tuple[PendingGroth16, list[int]] | None = None
+        following = ahead.submit(staged, inputs[0])
+        for number, one in enumerate(inputs, 1):
+            current = following.result()
+            if number < len(inputs):
+                following = ahead.submit(staged, inputs[number])
+            pending = current.start()
+            current.release()
             if before is not None:
                 check(*before)
-            return float(statistics.median(done.result() for done in checks))
-    finally:
-        sys.setswitchinterval(switch_interval)
+            before = pending, _public(program, one)
+        if before is not None:
+            check(*before)
+        return float(statistics.median(done.result() for done in checks))
 
 
 def _public(program: WitnessProgram, inputs: dict[str, list[int]]) -> list[int]:

@@ -12,7 +12,6 @@ import itertools
 import os
 import re
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from actors.prover import SWITCH_INTERVAL, Device, ProverWorker
+from actors.prover import Device, ProverWorker, switching_quickly
 from cluster.executor.local import local_devices, prover_choices
 from cluster.service.requests import Limits
 from cluster.service.service import Service
@@ -146,21 +145,19 @@ def bare_loop(
     """Seconds in which the provers prove all partitions, each its share of them, `in_flight` at a time. Raises
     JobFailed when a proof does not verify."""
     pools = [ThreadPoolExecutor(in_flight) for _ in provers]
-    before = sys.getswitchinterval()
 
     def proven(prover: ProverWorker, partition: Partition, witness: Witness) -> PartitionProof:
         proof: PartitionProof = prover.make_proof(partition, witness, None).value[0]
         return proof
 
     try:
-        sys.setswitchinterval(SWITCH_INTERVAL)  # as in a worker's process
-        began = time.perf_counter()
-        turns = zip(itertools.cycle(zip(pools, provers, strict=True)), plan, works, strict=False)
-        asked = [pool.submit(proven, prover, partition, witness) for (pool, prover), partition, witness in turns]
-        proofs = [each.result() for each in asked]
-        wall = time.perf_counter() - began
+        with switching_quickly():  # as in a worker's process
+            began = time.perf_counter()
+            turns = zip(itertools.cycle(zip(pools, provers, strict=True)), plan, works, strict=False)
+            asked = [pool.submit(proven, prover, partition, witness) for (pool, prover), partition, witness in turns]
+            proofs = [each.result() for each in asked]
+            wall = time.perf_counter() - began
     finally:
-        sys.setswitchinterval(before)
         for pool in pools:
             pool.shutdown(cancel_futures=True)
     if invalid_among(system, proofs):

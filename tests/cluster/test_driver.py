@@ -20,6 +20,7 @@ import pytest
 
 from actors.prover import SWITCH_INTERVAL
 from cluster.eventlog import harmless
+from cluster.executor.local import LocalFleet
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from cluster.scheduler.jobs import Progress
@@ -629,3 +630,17 @@ def test_threads_take_turns_quickly_while_provers_are_threads(
     )
     assert during == pytest.approx([SWITCH_INTERVAL] * len(during))
     assert sys.getswitchinterval() == before > SWITCH_INTERVAL
+
+
+def test_fleets_that_overlap_leave_the_interpreter_as_it_was(local: ExecutorSettings) -> None:
+    """The one that began last and ended last left the interval of the first."""
+    before = sys.getswitchinterval()
+    first, second = LocalFleet(local), LocalFleet(local)
+    first.open(None, lambda _: None)
+    third = LocalFleet(local)
+    for fleet in (second, third):
+        fleet.open(None, lambda _: None)
+    for fleet in (first, second, third):
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL)
+        fleet.close()
+    assert sys.getswitchinterval() == before
