@@ -74,7 +74,8 @@ def test_a_job_is_proven_while_the_loop_goes_on(tmp_path: Path) -> None:
 
         async def show(progress: Progress) -> None:
             threads.add(threading.current_thread().name)
-            await asyncio.sleep(0)
+            while ticks <= 5:  # the job waits for its callback
+                await asyncio.sleep(0.001)
 
         async def tick() -> None:
             nonlocal ticks
@@ -125,14 +126,12 @@ def test_a_cancelled_task_ends_the_job_which_can_be_resumed(tmp_path: Path) -> N
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     asyncio.run(cancelled())
     assert not (tmp_path / "run" / "proof.msgpack").exists()
-    for _ in range(100):
-        if threading.active_count() <= before:
-            break
-        time.sleep(0.05)
-    assert threading.active_count() <= before
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_errors_arrive(tmp_path: Path) -> None:
@@ -167,10 +166,17 @@ def test_waiting_is_cancelled_from_another_thread(client: Client) -> None:
 
 def test_waiting_is_cancelled_with_its_task(client: Client) -> None:
     async def waits() -> list[int]:
-        seen: list[int] = []
+        seen, begun = list[int](), asyncio.Event()
+
+        def show(view: JobView) -> None:
+            seen.append(view.done)
+            begun.set()
+
         async with distprove.aio.Service(client) as service:
+            waiting = asyncio.ensure_future(service.wait("a", progress=show))
+            await begun.wait()
             with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(service.wait("a", progress=lambda view: seen.append(view.done)), 0.3)
+                await asyncio.wait_for(waiting, 0.05)
             assert (await service.status("a")).done == 1
         return seen
 

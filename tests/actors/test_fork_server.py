@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -347,6 +348,6 @@ os.kill(os.getpid(), 9)
     assert process.stdout is not None
     with process, process.stdout:
         pid = int(process.stdout.readline())
-        if psutil.pid_exists(pid):
-            psutil.wait_procs([psutil.Process(pid)], timeout=60)
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).wait(60)
     assert not psutil.pid_exists(pid)

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,7 +29,7 @@ from distprove.errors import CalledOff, FormatError, InvalidKey, InvalidProof, J
 from distprove.host.provenance import provenance
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, PartitionProof
+from distprove.system import Partition, PartitionProof, StepTimes
 from distprove.wanted import unless
 from tests.support.toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
@@ -168,7 +169,11 @@ def test_the_next_partition_is_staged_while_one_computes(
     settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, barrier: bool
 ) -> None:
     names = [f"p{i}" for i in range(6)]
-    system = ToySystem(6, faults(slow=dict.fromkeys(names, 0.1)), needs_barrier=barrier, stages=True)
+    # Over a connection p1 may come before p0, so it is not waited for there.
+    pace: dict[str, Any] = (
+        {"waits": {"p0": "stage p1"}} if settings.isolate is False else {"slow": dict.fromkeys(names, 0.1)}
+    )
+    system = ToySystem(6, faults(**pace), needs_barrier=barrier, stages=True)
     run_toy(system, settings).verify(system)
     steps = log(tmp_path)
     started = [step.split()[1] for step in log(tmp_path, "start ")]
@@ -265,7 +270,7 @@ def test_a_prover_that_is_never_good_is_retired(
 ) -> None:
     monkeypatch.setattr("cluster.executor.local.local_devices", lambda settings: [0, 1])
     monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: toy_backend(choice.device))
-    system = ToySystem(8, faults(bad_first_prover=True, slow={f"p{i}": 0.02 for i in range(8)}))
+    system = ToySystem(8, faults(bad_first_prover=True, bad_before_good=3))
     run_toy(system, replace(local, max_retries=4)).verify(system)
     facts = report(tmp_path)
     bad, good = sorted((w for w in facts["workers"] if w["role"] == "prover"), key=lambda w: w["partitions"])
@@ -549,8 +554,14 @@ def test_a_display_that_fails_does_not_end_a_job(local: ExecutorSettings, faults
 def test_a_job_that_is_cancelled_ends_and_can_be_resumed(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
-    system = ToySystem(8, faults(slow={f"p{i}": 0.05 for i in range(8)}))
     cancel = threading.Event()
+
+    def gate(partition: Partition) -> None:
+        while partition.index >= 4:  # until it is called off
+            with StepTimes().step("toy"):
+                time.sleep(0.01)
+
+    system = ToySystem(8, faults(), gate=gate)
 
     def progress(event: Progress) -> None:
         if event.done >= 2:
@@ -560,8 +571,9 @@ def test_a_job_that_is_cancelled_ends_and_can_be_resumed(
         run_toy(system, replace(local, in_flight=1), progress)
     facts = report(tmp_path)
     assert facts["status"] == "interrupted"
-    assert 2 <= sum(partition["status"] == "proved" for partition in facts["partitions"]) < 8
-    run_toy(system, local).verify(system)
+    assert 2 <= sum(partition["status"] == "proved" for partition in facts["partitions"]) <= 4
+    whole = ToySystem(8, faults())
+    run_toy(whole, local).verify(whole)
 
 
 def test_a_proof_that_cannot_be_kept_ends_the_session(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import TOY_BACKEND, ToyProver, ToySynthesiser, ToySystem
 
@@ -32,7 +30,6 @@ class HangingSystem(ToySystem):
         return HangingProver(self, shared["key"].tobytes(), False)
 
 
-@pytest.mark.timeout(120)
 def test_a_prover_that_hangs_while_it_prepares_is_ended(faults: Any, run_toy: Any) -> None:
     """An order waited for it, and nothing told that it had begun."""
     system = HangingSystem(5, faults(outside={"prepare": 1}))

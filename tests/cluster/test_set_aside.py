@@ -28,8 +28,6 @@ from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem, toy_uuid
 
 Make = Callable[..., Faults]
 PAIR = ExecutorSettings(local=True, isolate=False, threads=2, backend="tests.support.toy_system:TOY_PAIR")
-SLOW = {f"p{i}": 0.05 for i in range(16)}
-"""Long enough that a worker has its part before another one has proven all."""
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def told(tmp_path: Path) -> Callable[..., Told]:
 def test_a_device_that_a_job_gave_up_is_not_used_until_it_is_cleared(
     state: Path, faults: Make, told: Callable[..., Told]
 ) -> None:
-    first = told(ToySystem(16, faults(bad_first_prover=True, slow=SLOW)))
+    first = told(ToySystem(16, faults(bad_first_prover=True, bad_before_good=3)))
     (bad,) = (worker for worker in first.provers if worker["status"] == "retired")
     device = bad["facts"]["uuid"]
     (known,) = remembered().devices.values()
@@ -95,7 +93,7 @@ def test_a_partition_that_fails_everywhere_condemns_no_device_and_a_cpu_is_never
     told(ToySystem(1, faults(bad_proof={"p0": 99})), replace(PAIR, max_retries=50), fails=True)
     assert not (state / FILE).exists()
     cpus = replace(PAIR, backend=TOY_BACKEND, gpu_workers=2)
-    report = told(ToySystem(16, faults(bad_first_prover=True, slow=SLOW)), cpus)
+    report = told(ToySystem(16, faults(bad_first_prover=True, bad_before_good=3)), cpus)
     assert [worker["status"] for worker in report.provers].count("retired") == 1
     assert not (state / FILE).exists()
 
@@ -149,7 +147,7 @@ def test_a_node_reads_and_writes_its_own_list(state: Path) -> None:
 
 
 def test_a_service_gives_up_such_a_device_for_all_jobs(state: Path, faults: Make, tmp_path: Path) -> None:
-    system = ToySystem(16, faults(bad_first_prover=True, slow=SLOW))
+    system = ToySystem(16, faults(bad_first_prover=True, bad_before_good=3))
     with (
         open_scheduler(PAIR) as scheduler,
         Run.create(tmp_path / "run", system, system.plan()) as run,

@@ -57,15 +57,15 @@ print("ends")
 
 
 def test_a_process_ends_whose_block_was_interrupted() -> None:
-    ended = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=250)
     assert (ended.returncode, ended.stdout) == (0, "ends\n")
 
 
 def test_what_was_given_is_taken_where_the_block_raises() -> None:
     taken: list[int] = []
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(ValueError, match="a fault"), in_order(2, taken.append) as give:  # noqa: PT012
         give(1)
         raise ValueError("a fault")
     assert taken == [1]
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before

@@ -142,6 +142,8 @@ class Faults:
     bad_key: bool = False
     bad_first_prover: bool = False
     """The prover that loads first never gives a good proof."""
+    bad_before_good: int = 0
+    """Bad proofs that it makes before another prover makes any."""
     unreproducible: bool = False
     """Commitments change from one attempt to the next."""
 
@@ -159,6 +161,11 @@ class Faults:
         """A line in the folder's log, which all processes share."""
         with (self.folder / "log").open("a") as log:
             log.write(f"{step}\n")
+
+    def logged(self, step: str) -> int:
+        """Number of such lines in the log."""
+        log = self.folder / "log"
+        return log.read_text().splitlines().count(step) if log.exists() else 0
 
     def stop(self, kind: str, name: str) -> None:
         """Stop this process, if this fault happens now."""
@@ -330,6 +337,10 @@ class ToyProver:
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         faults, name = self.system.faults, partition.name
+        if self.bad:
+            faults.log("bad proof")
+        while not self.bad and faults.bad_before_good > faults.logged("bad proof"):
+            time.sleep(0.01)
         self.system.gate(partition)
         assert witness.name == name
         assert self.key == self.system.key

@@ -263,6 +263,13 @@ def wait_for(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process is gone, but for its exit code."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    return True
+
+
 def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     governor = LocalGovernor(Budget(threads=2, memory=1 << 20))
     gone, lives = (11, 1.0), (12, 1.0)
@@ -317,6 +324,7 @@ def test_a_synthesiser_that_died_is_there_again(faults: Make, apart: ExecutorSet
         assert before["distprove-synthesiser-0"].pid == loaded.synthesisers["synthesiser-0"].value["pid"]
         if bereft:
             before["distprove-fork-server"].kill()
+            wait_for(lambda: has_ended(before["distprove-fork-server"]))
         assert isinstance(key.asked(dies).error, WorkerDied)
         assert key.asked(works).error is None
         (again,) = named("distprove-synthesiser-0", process)
@@ -373,7 +381,8 @@ def test_a_loading_that_was_asked_for_again_changes_nothing_when_it_comes_about(
 
 def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings) -> None:
     names = [f"p{i}" for i in range(20)]
-    system = ToySystem(20, faults(slow=dict.fromkeys(names, 0.05)))
+    given = faults(waits=dict.fromkeys(names, "go on"))
+    system = ToySystem(20, given)
     with OneKey(ProcessFleet(apart), system) as key:
         key.loaded()
         key.hand(*system.plan())
@@ -382,6 +391,8 @@ def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings)
         proven: list[str] = []
         while len(returned) + len(proven) < 20:
             batch = key.next(News).batch
+            if batch.returned:
+                given.log("go on")
             returned += [id.name for id in batch.returned]
             proven += [outcome.id.name for outcome in batch.outcomes]
         assert returned == names[:-6:-1]
@@ -518,8 +529,9 @@ def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def children_here() -> set[psutil.Process]:
     """The children of this process without the standby, which a machine under load may have begun by then."""
-    standby = STANDBY.server
-    return {child for child in psutil.Process().children() if standby is None or child.pid != standby._pid}
+    children = psutil.Process().children()
+    standby = STANDBY.server  # after the look: one that it found is known by now
+    return {child for child in children if standby is None or child.pid != standby._pid}
 
 
 def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: ExecutorSettings) -> None:

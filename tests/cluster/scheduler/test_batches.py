@@ -29,7 +29,7 @@ def stopped(found: Batches[int]) -> bool:
     """Whether `stop` comes to an end."""
     stopping = threading.Thread(target=found.stop, kwargs={"wait": True}, daemon=True)
     stopping.start()
-    stopping.join(10)
+    stopping.join(60)
     return not stopping.is_alive()
 
 
@@ -46,7 +46,7 @@ def test_items_that_no_thread_takes_are_the_callers_again(monkeypatch: pytest.Mo
         found.submit([1, 2])
     threads.left = 1
     found.submit([3], last=True)
-    assert all_taken.wait(10)
+    assert all_taken.wait(60)
     assert stopped(found)
     assert taken == [3]
 
@@ -58,16 +58,16 @@ def test_one_thread_takes_all_where_no_other_one_can_be_started(monkeypatch: pyt
 
     def take(items: list[int]) -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         taken.extend(items)
         if len(taken) == 6:
             all_taken.set()
 
     found = Batches(take, 3, spread=spread)
     found.submit([1, 2, 3, 4], last=True)
-    assert begun.wait(10)
+    assert begun.wait(60)
     found.submit([5, 6], last=True)
     go_on.set()
-    assert all_taken.wait(10)
+    assert all_taken.wait(60)
     assert stopped(found)
     assert sorted(taken) == [1, 2, 3, 4, 5, 6]

@@ -31,7 +31,7 @@ class Fleet:
             if self.error is not None:
                 raise self.error
             self.there.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(60)
 
     def keep(self, system: object) -> Callable[[], None]:
         self._step("keep")
@@ -92,13 +92,13 @@ def test_a_key_that_is_closed_while_it_is_being_opened_holds_nothing(step: str, 
     errors: list[BaseException | None] = []
     opening = threading.Thread(target=lambda: errors.append(opened(key)), daemon=True)
     opening.start()
-    assert fleet.there.wait(10)
+    assert fleet.there.wait(60)
     if ends == "close":
         key.close(0.0)
     else:
         key.stop(wait=True)
     fleet.go_on.set()
-    opening.join(10)
+    opening.join(60)
     assert not opening.is_alive()
     assert [type(error) for error in errors] == [ClusterError]
     key.release()

@@ -232,7 +232,7 @@ print(found)
         subprocess.Popen([sys.executable, "-W", "error", "-c", code, str(seed)], stdout=subprocess.PIPE, text=True)
         for seed in range(3)
     ]
-    found = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    found = [int(worker.communicate(timeout=250)[0]) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0, 0]
     assert min(found) > 0
     assert 1 <= len(list(folder.iterdir())) <= 5 + 3  # each evicts what it has seen
@@ -263,7 +263,7 @@ from pathlib import Path
 from kernels.host import cache
 with cache.making(Path(sys.argv[1]), 'files'):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -280,10 +280,9 @@ def test_a_process_that_dies_while_it_makes_a_file_holds_nobody_up(
             assert time.monotonic() - begun >= 0.2
         other.kill()
         other.wait()
-        monkeypatch.setattr(cache, "_PATIENCE", 60.0)
-        begun = time.monotonic()
+        monkeypatch.setattr(cache, "_PATIENCE", 1e6)
         with cache.making(tmp_path, "files"):
-            assert time.monotonic() - begun < 30
+            pass
 
 
 def test_a_folder_that_is_not_usable_is_not_waited_for(tmp_path: Path) -> None:
