@@ -167,9 +167,15 @@ def _write(kind: Any, value: Any, out: bytearray, depth: int) -> None:
     elif kind is bool and isinstance(value, bool):
         out.append(value)
     elif kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        out += _DOUBLE.pack(value)
+        try:
+            out += _DOUBLE.pack(float(value))
+        except OverflowError:
+            raise _wrong(kind, value) from None
     elif (kind is str and isinstance(value, str)) or (kind is bytes and isinstance(value, (bytes, bytearray))):
-        raw = value.encode("utf-8") if isinstance(value, str) else bytes(value)
+        try:
+            raw = value.encode("utf-8") if isinstance(value, str) else bytes(value)
+        except UnicodeEncodeError:  # half of a pair, such as os.fsdecode makes; the error would quote the text
+            raise _wrong(kind, value) from None
         _write_varint(len(raw), out)
         out += raw
     elif origin is list and isinstance(value, (list, tuple)):
@@ -214,9 +220,7 @@ def _read(kind: Any, reader: _Reader, depth: int) -> Any:
     if origin is list:
         return [read(arguments[0]) for _ in range(reader.length())]
     if origin is dict:
-        if typing.get_origin(arguments[0]) in (list, dict):
-            raise UsageError(f"{_shown(kind)} has keys that no dict of Python can have")
-        return {read(arguments[0]): read(arguments[1]) for _ in range(reader.length())}
+        return {_key(kind, read(arguments[0])): read(arguments[1]) for _ in range(reader.length())}
     if origin is tuple:
         return tuple(read(each) for each in arguments)
     if _is_enum(kind):
@@ -226,6 +230,15 @@ def _read(kind: Any, reader: _Reader, depth: int) -> Any:
         return variants[number]
     _require_known(kind)
     return kind(**{name: read(inner_kind) for name, inner_kind in _fields(kind)})
+
+
+def _key(kind: Any, key: Any) -> Any:
+    """A key that was read for a dict of type `kind`. Raises UsageError for one that has no hash."""
+    try:
+        hash(key)
+    except TypeError:  # of a list or dict, of a dataclass that is not frozen, or of what holds one of these
+        raise UsageError(f"{_shown(kind)} has keys that no dict of Python can have") from None
+    return key
 
 
 def _integer(width: Width, reader: _Reader) -> int:
@@ -273,7 +286,7 @@ def _fields(kind: Any) -> list[tuple[str, Any]]:
 def _require_known(kind: Any) -> None:
     """Raise UsageError for a type that has no encoding."""
     known = kind in (bool, float, str, bytes) or typing.get_origin(kind) in (list, dict, tuple)
-    if not (known or _is_enum(kind) or (is_dataclass(kind) and fields(kind))):
+    if not (known or _is_enum(kind) or (isinstance(kind, type) and is_dataclass(kind) and fields(kind))):
         hint = "; give an integer its width, such as U32" if kind is int else ""
         raise UsageError(f"{_shown(kind)} has no encoding{hint}")
 

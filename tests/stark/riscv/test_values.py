@@ -174,7 +174,23 @@ def test_a_part_of_another_type_is_named_by_its_place(kind: Any, value: Any, pla
     assert "hidden" not in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", [int, object, set[int], Nothing, U8 | str])
+@pytest.mark.parametrize(("kind", "value"), [(str, "secret \ud800"), (float, 10**400), (float, -(10**400))])
+def test_a_value_of_its_type_that_has_no_encoding_is_refused_without_showing_it(kind: Any, value: Any) -> None:
+    """Python's own errors would be of no type of ours, and the one about a text has the text."""
+    with pytest.raises(UsageError) as refused:
+        encode(list[kind], [kind(), value])
+    assert str(refused.value).startswith(f"value[1]: a value of type {type(value).__name__} is no ")
+    assert "secret" not in str(refused.value)
+    assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize("kind", [list[U8], Point, tuple[U8, list[U8]], Point | None])
+def test_keys_without_a_hash_are_refused(kind: Any) -> None:
+    with pytest.raises(UsageError, match="keys that no dict"):
+        decode(dict[kind, U8], b"\1\1\1\1\1")
+
+
+@pytest.mark.parametrize("kind", [int, object, set[int], Nothing, U8 | str, Point(1, 2)])
 def test_a_type_without_an_encoding_is_refused(kind: Any) -> None:
     for use in (lambda: encode(kind, 3), lambda: decode(kind, b"\3")):
         with pytest.raises(UsageError, match="has no encoding"):
