@@ -34,6 +34,7 @@ OWN_KINDS = [path for path in MANIFESTS if path.parent.name == "kubernetes" and 
 """Manifests of kinds that Kubernetes itself has."""
 SLURM = DEPLOY / "slurm.sh"
 DOCKERFILE = DEPLOY / "Dockerfile"
+DOCKERIGNORE = DEPLOY / "Dockerfile.dockerignore"
 
 
 def documents(path: Path) -> list[Any]:
@@ -69,6 +70,15 @@ def commands() -> Iterator[tuple[str, list[str]]]:
         found = re.search(r"^[^#]*?\bdistprove ((?!\w*\.).*?)( &|\|\|.*)?$", line.strip())
         if found and "SBATCH" not in line:
             yield SLURM.name, shlex.split(found[1])
+
+
+def test_the_image_is_built_of_what_git_has() -> None:
+    """Nothing that git ignores is sent to the build, so no environment, build or wheel of this machine."""
+    ignored = {line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()}
+    expected = {line.removeprefix("/") if "/" in line else f"**/{line}" for line in ignored}
+    given = [line for line in DOCKERIGNORE.read_text().splitlines() if not line.startswith("#")]
+    assert sorted(given) == sorted(expected)
+    assert ignored >= {".venv", "build", "dist", "*.so"}
 
 
 @pytest.mark.parametrize(("file", "words"), list(commands()))
