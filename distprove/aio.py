@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cluster.service import client
 from cluster.service.client import Client
-from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
+from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority, RunFile
 from distprove import api
 from distprove.api import Job, Progress, Proof, ProveResult, Verified
 from distprove.errors import DistproveError
@@ -129,7 +129,11 @@ async def _ended(thread: ThreadPoolExecutor, work: Callable[[], T], cancel: Even
 
 
 class Service:
-    """A client of the standing service, as `cluster.service.client.Client`, whose methods are awaited."""
+    """A client of the standing service, as `cluster.service.client.Client`, whose methods are awaited.
+
+    Tasks may share it: calls are made one after the other on one connection. Waits for jobs have their own, so that
+    others go on, `cancel` among them.
+    """
 
     def __init__(self, plain: Client) -> None:
         self._client = plain
@@ -160,8 +164,9 @@ class Service:
     async def wait(self, id: str, timeout: float | None = None, progress: Shows[JobView] | None = None) -> JobView:
         """Wait until a job is over. Cancelling the task ends the waiting, and not the job: `cancel` does that."""
         stop = Event()
-        ask = partial(self._client.wait, id, timeout, _on_loop(progress), cancel=stop)
-        return await _ended(self._thread, ask, stop)
+        with self._client.twin() as plain, ThreadPoolExecutor(1, "distprove") as thread:
+            ask = partial(plain.wait, id, timeout, _on_loop(progress), cancel=stop)
+            return await _ended(thread, ask, stop)
 
     async def cancel(self, id: str) -> JobView:
         """Cancel a job."""
@@ -180,6 +185,14 @@ class Service:
     async def output(self, id: str, path: str | Path) -> Path:
         """Write the output of variable length of a job to a file."""
         return await self._asked(partial(self._client.output, id, path))
+
+    async def files(self, id: str) -> Sequence[RunFile]:
+        """The files of a job that is over, for `file`."""
+        return await self._asked(partial(self._client.files, id))
+
+    async def file(self, id: str, name: str, path: str | Path) -> Path:
+        """Write the file of this name of a job to a file here."""
+        return await self._asked(partial(self._client.file, id, name, path))
 
     async def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over."""

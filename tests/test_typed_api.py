@@ -183,6 +183,31 @@ def test_waiting_is_cancelled_with_its_task(client: Client) -> None:
     assert set(asyncio.run(waits())) == {1}
 
 
+def test_other_calls_go_on_while_tasks_wait_for_jobs(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wait ends when its job does, and `cancel` is what ends these jobs. All on one connection, none would end."""
+    over = {"a": threading.Event(), "b": threading.Event()}
+
+    def status(self: Client, id: str, wait: float = 0.0) -> JobView:
+        return view(JobState.CANCELLED if over[id].wait(min(wait, 0.01)) else JobState.RUNNING, 1)
+
+    def cancel(self: Client, id: str) -> JobView:
+        over[id].set()
+        return self.status(id)
+
+    monkeypatch.setattr(Client, "status", status)
+    monkeypatch.setattr(Client, "cancel", cancel)
+
+    async def waits() -> list[JobView]:
+        async with distprove.aio.Service(client) as service:
+            waiting = [asyncio.ensure_future(service.wait(id, 60)) for id in over]
+            await asyncio.sleep(0)
+            for id in reversed(over):
+                await asyncio.wait_for(service.cancel(id), 30)
+            return await asyncio.gather(*waiting)
+
+    assert [done.state for done in asyncio.run(waits())] == [JobState.CANCELLED] * 2
+
+
 def test_what_progress_of_a_service_raises_arrives(client: Client) -> None:
     def stop(view: JobView) -> None:
         raise LookupError("enough")

@@ -24,6 +24,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -310,6 +311,12 @@ class Client:
     def shut_down(self, *, drain: bool = True) -> None:
         """End the service; with `drain` after the jobs that run."""
         self._ask(dict[str, Any], "POST", "/v1/shutdown", body={"drain": drain})
+
+    def twin(self) -> Client:
+        """Another client of the same service, with a connection of its own, for another thread."""
+        made = copy(self)
+        made._connection = None
+        return made
 
     def close(self) -> None:
         """Close the connection."""
