@@ -36,6 +36,7 @@ class FakeService:
         self.lines: list[str] = ["began", "proved p0", "ended"]
         self.pieces: list[PartitionView] = []
         """The partitions of every job."""
+        self.keys = FakeKeys()
         self.accepting = True
         self.held = threading.Event()
         """Set: nothing holds a call to `overview` up."""
@@ -128,10 +129,6 @@ class FakeService:
             raise InputError(f"{id} has no output")
         return path
 
-    @property
-    def keys(self) -> FakeKeys:
-        return FakeKeys()
-
     def overview(self) -> Overview:
         if not self.held.is_set():
             self.holds.release()
@@ -151,8 +148,13 @@ class FakeService:
 class FakeKeys:
     """The keys of a fake service: one is loaded, one in use, one at fault, and others are being loaded for ever."""
 
+    def __init__(self) -> None:
+        self.asked: list[Future[None]] = []
+        """What each call that loads a key waits for."""
+
     def load(self, request: KeyRequest) -> tuple[KeyReady, Future[None] | None]:
         name, loading = request.files.get("zkey"), Future[None]()
+        self.asked.append(loading)
         if name == "faulty":
             loading.set_exception(InputError("faulty: no points"))
         if name == "loaded":

@@ -22,6 +22,7 @@ from cluster.service.http.calls import (
     NotYet,
     Refused,
     answer,
+    ends_within,
     problem_of,
     send_file,
 )
@@ -300,10 +301,9 @@ async def load_key(call: Call) -> web.StreamResponse:
     known, loading = await call.ask(call.service.keys.load, call.body)
     if loading is None or not call.query["wait"]:
         return answer(known)
-    done, _ = await asyncio.wait([asyncio.wrap_future(loading)], timeout=call.query["wait"])
-    if not done:
+    if not await ends_within(call.query["wait"], loading):
         return answer(known)
-    await done.pop()  # raises why it could not be loaded
+    loading.result()  # raises why it could not be loaded
     after, _ = await call.ask(call.service.keys.load, call.body)
     return answer(replace(after, already=False))
 

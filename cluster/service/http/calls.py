@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +113,16 @@ def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     """Have a loop do a call, unless it has ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(call)
+
+
+async def ends_within(seconds: float, work: Future[Any]) -> bool:
+    """Whether work of other threads ends within so many seconds. It goes on otherwise, and no error of it is reported
+    that nobody asked for."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    work.add_done_callback(lambda _: _soon(loop, ended.set))
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(ended.wait(), seconds)
+    return work.done()
 
 
 @dataclass(frozen=True)

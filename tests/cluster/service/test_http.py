@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import http.client
 import json
 import os
@@ -386,6 +387,17 @@ def test_a_key_is_loaded_ahead(here: Served) -> None:
     faulty = ask(here, "POST", "/v1/keys/load?wait=5", key("faulty"))
     assert (faulty.status, faulty.json["error"]) == (422, "faulty: no points")
     assert ask(here, "GET", "/v1/keys").json["keys"][0]["digest"] == "ab" * 16
+
+
+def test_no_error_is_logged_of_a_key_for_which_nobody_waits_any_more(
+    here: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio logs, with all that it says, each error of a future that nobody asks for it."""
+    assert not ask(here, "POST", "/v1/keys/load?wait=0.01", key("slow")).json["loaded"]
+    here.service.keys.asked.pop().set_exception(InputError("/home/ada/secret.zkey: no points"))
+    assert ask(here, "POST", "/v1/keys/load", key("loaded")).json["loaded"]  # the loop has had its turn
+    gc.collect()
+    assert "secret" not in caplog.text
 
 
 def test_a_key_is_put_away_unless_it_is_used(here: Served) -> None:
