@@ -54,6 +54,7 @@ class ExecutorSettings:
         "partitions with a prover at a time: one computes, the next one's data travels, the third waits there",
         3,
         bounds=(1, 64),
+        flag="--in-flight",
     )
     parallel: int | None = setting(
         "partitions whose witness is in the making or ready, and not yet with a prover, at a time, over all workers",
