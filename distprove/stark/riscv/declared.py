@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from distprove.errors import UsageError
+from distprove.formats.visible import MAX_NAME, bounded
 from distprove.stark.heights import LogHeights
 from distprove.stark.params import MAX_LOG_HEIGHT
 from distprove.stark.riscv.segment import LEAST_LOG_ROWS
+
+_NUMBER = re.compile(r"[0-9]{1,2}")
 
 
 def parse_declared(text: str, names: Sequence[str], fixed: Mapping[str, int], optional: Collection[str]) -> LogHeights:
@@ -16,11 +20,11 @@ def parse_declared(text: str, names: Sequence[str], fixed: Mapping[str, int], op
     given: dict[str, int] = {}
     for item in text.split(","):
         name, equals, number = item.strip().partition("=")
-        if not equals or not number.isdecimal() or name in given:
-            raise UsageError(f"heights: expected TABLE=LOG2,... with each table once, not {item!r}")
+        if not equals or not _NUMBER.fullmatch(number) or name in given:
+            raise UsageError(f"heights: expected TABLE=LOG2,... with each table once, not {bounded(item, MAX_NAME)!r}")
         given[name] = int(number)
     if unknown := [name for name in given if name not in names or name in fixed]:
-        raise UsageError(f"heights: {unknown[0]} is no table whose height is declared")
+        raise UsageError(f"heights: {bounded(unknown[0], MAX_NAME)} is no table whose height is declared")
     for name in names:
         if name not in given and name not in fixed and name not in optional:
             raise UsageError(f"heights: table {name} is missing, which every segment has")

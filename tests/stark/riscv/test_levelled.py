@@ -107,6 +107,8 @@ def test_declared_heights_are_those_of_every_segment(guest: str) -> None:
         ("cpu", "expected TABLE=LOG2"),
         ("cpu=6,cpu=6", "each table once"),
         ("cpu=-6", "expected TABLE=LOG2"),
+        ("cpu=" + "9" * 5000, "expected TABLE=LOG2"),
+        ("cpu=\u0668", "expected TABLE=LOG2"),
         ("rom=6", "rom is no table whose height is declared"),
         ("chip=6", "chip is no table whose height is declared"),
         ("cpu=4,host=5,words=5,touched=5", "cpu is from 5 to"),
