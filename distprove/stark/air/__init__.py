@@ -5,7 +5,7 @@ from __future__ import annotations
 from distprove.stark.air.compiled import CompiledAir
 from distprove.stark.air.cpp_rows import CppRows
 from distprove.stark.air.definition import Air, Bus, Table, trace_air
-from distprove.stark.air.expression import Expression
+from distprove.stark.air.expression import Expression, total
 from distprove.stark.air.report import AirReport, report_airs
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "Expression",
     "Table",
     "report_airs",
+    "total",
     "trace_air",
 ]

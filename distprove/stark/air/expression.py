@@ -7,7 +7,9 @@ as a multiple of the table's height.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 from typing import NoReturn
 
 from distprove.errors import AirError
@@ -272,3 +274,8 @@ def operand(graph: Graph, value: object) -> int:
         f"expected an expression or an int, not {type(value).__name__}"
         + (" (a name with several columns is a tuple: index it)" if isinstance(value, tuple) else "")
     )
+
+
+def total(terms: Iterable[Expression]) -> Expression:
+    """The sum of one or more expressions, added in their order."""
+    return reduce(add, terms)

@@ -19,15 +19,13 @@ has 2,321 columns in 24 rows, at degree 3. docs/programs.md compares them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 
 import numpy as np
 
-from distprove.stark.air import Bus, CppRows, Expression, Table
+from distprove.stark.air import Bus, CppRows, Expression, Table, total
 from distprove.stark.air.definition import Value
 from distprove.stark.programs.keccak_rounds import LANES, PI_SOURCE, ROTATIONS, ROUND_CONSTANTS, ROUNDS
 from kernels.interface.arrays import Array
@@ -131,11 +129,6 @@ class Slices:
     def number(self, lane: int, start: int = 0, stop: int = SLICES) -> Expression:
         """Bits start to stop - 1 of the row's part of a lane as one number, of degree 3."""
         return total(self.bit(lane, j) * (1 << (j - start)) for j in range(start, stop))
-
-
-def total(terms: Iterable[Expression]) -> Expression:
-    """The sum of one or more expressions."""
-    return reduce(add, terms)
 
 
 def constrain_slices(t: Table, used: Sequence[str]) -> Slices:

@@ -6,10 +6,8 @@ docs/riscv.md says for each bus who sends, who receives, and why no forged execu
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import reduce
-from operator import add
 
-from distprove.stark.air import Air, Bus, Expression, Table
+from distprove.stark.air import Air, Bus, Expression, Table, total
 from distprove.stark.air.definition import Value
 from distprove.stark.programs.keccak_slices import MOVED
 from kernels.maths.goldilocks import P
@@ -87,7 +85,7 @@ class AluAir(Air):
 
     def define(self, t: Table) -> None:
         flags = {op: t.this[f"is_{op}"][0] for op in ALU_TABLES[self.name]}
-        on = reduce(add, flags.values())
+        on = total(flags.values())
         for flag in (*flags.values(), on):
             t.boolean(flag)
         a, b, result = self.constrain(t, on)

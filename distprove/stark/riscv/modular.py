@@ -12,12 +12,10 @@ carries are looked up in 22 bits, with 2^21 added. No side of an equation comes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import add
 
 import numpy as np
 
-from distprove.stark.air import Air, CppRows, Expression, Table
+from distprove.stark.air import Air, CppRows, Expression, Table, total
 from distprove.stark.air.definition import Value
 from distprove.stark.riscv.accesses import accesses_of, calls_of_number
 from distprove.stark.riscv.buses import HOST, KECCAK, in_range, word
@@ -57,11 +55,6 @@ def columns_for(words: int) -> dict[str, int]:
 
 _WORD = 1 << 32
 _CARRY_BITS = 22
-
-
-def total(terms: Sequence[Expression]) -> Expression:
-    """The sum of one or more."""
-    return reduce(add, terms)
 
 
 class ModularAir(Air):

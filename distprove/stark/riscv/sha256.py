@@ -11,12 +11,10 @@ What a schedule's word takes of the rows before the last is handed on in three g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import add
 
 import numpy as np
 
-from distprove.stark.air import Air, CppRows, Expression, Table
+from distprove.stark.air import Air, CppRows, Expression, Table, total
 from distprove.stark.riscv.accesses import accesses_of, calls_of_number
 from distprove.stark.riscv.buses import HOST, KECCAK
 from distprove.stark.riscv.calls import SHA256_CALLS
@@ -50,11 +48,6 @@ COLUMNS = {
     "schedule": 4,  # carries of w
 }
 _WORD = 1 << 32
-
-
-def total(terms: Sequence[Expression]) -> Expression:
-    """The sum of one or more."""
-    return reduce(add, terms)
 
 
 class Sha256Air(Air):
