@@ -10,6 +10,7 @@ from typing import Any
 
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
+from distprove.expected import ExpectedPublic, NamesPublic
 from distprove.formats.notebook import facts_html
 from distprove.options import SECURITY_BITS
 from distprove.proof import (
@@ -54,6 +55,8 @@ class Verified:
     unbound: str | None = None
     """A warning where the statement names the key's circuit, or one of several types of proofs of it, and the caller
     did not: that is the prover's word then. None for other proofs."""
+    public_compared: int | None = None
+    """Number of public values that equal those that the caller expects; None if the caller gave none."""
     wrap: TakenWrap | None = None
     """The wrap that was verified in place of the one proof. The bits of `proven` are then those of the proofs inside
     the wrap. They say nothing of the wrap's own soundness, nor of how its key was made."""
@@ -95,6 +98,7 @@ def verify_proof(
     output: bytes | None = None,
     exit_code: int = 0,
     public_input: Path | bytes | None = None,
+    public: ExpectedPublic | None = None,
     threads: int = 1,
     tree_wires: int | None = None,
     wrap: tuple[Path, Path] | None = None,
@@ -102,7 +106,7 @@ def verify_proof(
     proof_type: str | None = None,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors. `output` takes
-    the place of the proof's own.
+    the place of the proof's own, and `public` are the values that the partitions must state.
 
     A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused. `tree_wires`
     bounds the circuits that are made for a job that ends in one proof. `wrap` is where the job's wrap lies, which is
@@ -159,6 +163,9 @@ def verify_proof(
         verifier.compare(proof.partitions, exit_code, public_input)
     elif exit_code or public_input is not None:
         raise UsageError(f"a proof of {proof.system} states neither an exit code nor a public input of a program")
+    compared: int | None = None
+    if public is not None:
+        compared = public.require(proof.partitions, verifier.job_values() if isinstance(verifier, NamesPublic) else [])
     return Verified(
         system=proof.system,
         job_digest=proof.job_digest,
@@ -172,6 +179,7 @@ def verify_proof(
         weakness=verifier.weakness() if isinstance(verifier, KnowsWeakness) else None,
         circuit=circuit,
         proof_type=proof_type,
+        public_compared=compared,
         unbound=_unbound(verifier, circuit, proof_type),
         wrap=verifier.wrap_taken() if isinstance(verifier, TakesWrap) else None,
     )

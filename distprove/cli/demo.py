@@ -114,7 +114,7 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
     console.print("\nThe same by hand:")
     # The command to type: its path if its environment is not active.
     program = "distprove" if shutil.which("distprove") else os.path.relpath(Path(sys.executable).with_name("distprove"))
-    console.print(f"   {program} verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --public")
+    console.print(f"   {program} verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --show-public")
     console.print(f"   {program} export {escape(str(run))} --out {escape(str(folder / 'snarkjs'))}")
     console.print("\nThe same job over a Ray that is started for it:")
     console.print(f"   {program} demo --ray")

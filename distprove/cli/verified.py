@@ -30,6 +30,7 @@ def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
         "key_given": verified.key_given,
         "own_program": verified.own_program or None,
         "proven": verified.proven,
+        "public_compared": verified.public_compared,
         "circuit": verified.circuit,
         "proof_type": verified.proof_type,
         "unbound": verified.unbound,

@@ -109,11 +109,16 @@ def verify(
             help="The expected type of proof, where the statement names one, as StackedDrg32GiBV1_1.",
         ),
     ] = None,
-    show_public: Annotated[
-        bool,
+    public: Annotated[
+        Path | None,
         typer.Option(
-            "--public", help="List every partition with its public values. The input of a guest is --public-input."
+            "--public",
+            metavar="FILE",
+            help="The public values that you expect, as JSON: snarkjs's public.json, or values by name.",
         ),
+    ] = None,
+    show_public: Annotated[
+        bool, typer.Option("--show-public", help="List every partition with its public values.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -122,11 +127,12 @@ def verify(
     Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
     program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments;
     --program riscv --with elf=guest.elf holds a proof to that guest, --program file-root --with file=FILE to that file.
-    A guest must have ended with --exit-code. A job with an output needs it, beside the proof or as --output. Of an
-    aggregate of STARK jobs --vk and --program are for the jobs under that key or of that program. A wrap that a
-    contract reads is verified with --wrap-vk from its proof.json, public.json and program.msgpack; a proof.json of
-    snarkjs with the public.json beside it. Exit code 0 only if everything holds; 1 if something does not, or holds only
-    under the file's own key; 2 if the file cannot be read as a proof.
+    A guest must have ended with --exit-code. With --public the proof must state these public values. A job with an
+    output needs it, beside the proof or as --output. Of an aggregate of STARK jobs --vk and --program are for the jobs
+    under that key or of that program. A wrap that a contract reads is verified with --wrap-vk from its proof.json,
+    public.json and program.msgpack; a proof.json of snarkjs with the public.json beside it. Exit code 0 only if
+    everything holds; 1 if something does not, or holds only under the file's own key; 2 if the file cannot be read as a
+    proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
@@ -134,6 +140,7 @@ def verify(
     from distprove.cli.proof_json import is_proof_json, verify_proof_json
     from distprove.cli.read_wrap import verify_read
     from distprove.cli.summary import INSECURE_WRAP
+    from distprove.expected import ExpectedPublic
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
     from distprove.proof import MAX_OUTPUT
@@ -147,17 +154,19 @@ def verify(
     if wrap_vk is None and is_proof_json(proof):
         others = (job, program, arguments, srs_verifier, statement, output, public_input, security, tree_wires)
         if trust_own_key or exit_code or any(given is not None for given in (*others, circuit, proof_type)):
-            raise UsageError("a proof in JSON is verified with --vk alone: it carries no key, and states nothing more")
+            raise UsageError(
+                "a proof in JSON is verified with --vk and --public alone: it carries no key, and states nothing more"
+            )
         if len(vk or []) > 1:
             raise UsageError("more than one --vk is for one proof of several jobs")
-        verify_proof_json(proof, vk[0] if vk else None, show_public=show_public, as_json=as_json)
+        verify_proof_json(proof, vk[0] if vk else None, expected=public, show_public=show_public, as_json=as_json)
         return
     if wrap_vk is not None and contract_verifier().is_read(proof):
-        unread = job, srs_verifier, statement, public_input, circuit, proof_type, threads
+        unread = job, srs_verifier, statement, public_input, public, circuit, proof_type, threads
         if any(given is not None for given in unread) or trust_own_key or show_public:
             raise UsageError(
-                "--job, --srs-verifier, --statement, --public-input, --circuit, --proof-type, --threads, --public and "
-                "--trust-own-key are not for a wrap that a contract reads"
+                "--job, --srs-verifier, --statement, --public-input, --circuit, --proof-type, --threads, --public, "
+                "--show-public and --trust-own-key are not for a wrap that a contract reads"
             )
         if len(vk or []) > 1:
             raise UsageError("more than one --vk is for one proof of several jobs")
@@ -178,6 +187,8 @@ def verify(
         raise UsageError("--wrap-vk is for one job that ends in one proof")
     if (circuit or proof_type) is not None and (is_of_several(proof) or is_aggregate(proof)):
         raise UsageError("--circuit and --proof-type are for the proof of one job, whose statement names them")
+    if public is not None and (is_of_several(proof) or is_aggregate(proof)):
+        raise UsageError("--public is for the proof of one job; --job names the jobs that you expect, by their digests")
     if is_of_several(proof):
         from distprove.cli.several_jobs import verify_several
 
@@ -228,6 +239,7 @@ def verify(
         output=loaded.output if output is not None else None,
         exit_code=exit_code,
         public_input=public_input,
+        public=None if public is None else ExpectedPublic.read(public),
         threads=most,
         tree_wires=tree_wires,
         wrap=None if wrap_vk is None else (proof, wrap_vk),
@@ -241,6 +253,9 @@ def verify(
         table.add_row("result", f"[bold green]verified[/]: {told.line(loaded, verified)}")
         for name, value in told.rows(loaded, verified, "" if key is None else str(key)):
             table.add_row(name, value)
+        if public is not None:
+            count = verified.public_compared
+            table.add_row("public", f"{count} values as expected\n[dim]given: {escape(str(public))}[/]")
         table.add_row("time", format_seconds(verified.seconds))
         out().print(table)
         if show_public:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InvalidProof, UsageError
+from distprove.expected import JobValue
 from distprove.formats.owncode import own_faults
 from distprove.proof import TakenWrap
 from distprove.stark.engine import AnyKey, engine_of
@@ -19,8 +20,9 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `Verifier`, `TakesOutput`, `VerifiesWhole`, `BoundsWork` and `TakesWrap` of `distprove.proof`, and
-    `VerifiesInPython`, `VerifiesJob`, `Explains`, `Compares` and `KnowsWeakness` of `distprove.system`.
+    Implements `Verifier`, `TakesOutput`, `VerifiesWhole`, `BoundsWork` and `TakesWrap` of `distprove.proof`,
+    `VerifiesInPython`, `VerifiesJob`, `Explains`, `Compares` and `KnowsWeakness` of `distprove.system`, and
+    `NamesPublic` of `distprove.expected`.
     """
 
     verifies_in_python = True
@@ -138,6 +140,10 @@ class StarkVerifier:
                 told, meant = self.program.compare(name, value, public)
             if told != meant:
                 raise InvalidProof(f"the proof holds, and states {name}: {told}; expected as named here: {meant}")
+
+    def job_values(self) -> list[JobValue]:
+        statement = self.key.statement
+        return [JobValue(name, count, statement.partition_of_job(name)) for name, count in statement.public]
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """The program, what was proven, and the security of the job's proof, given proofs that hold.

@@ -16,6 +16,8 @@ from distprove.stark.field import P
 from distprove.stark.output import DIGEST_VALUES
 
 WHERE = ("first", "last", "every")
+EXIT_CODE = "exit_code"
+"""Name of the public value whose last one is the job's exit code."""
 MAX_EVERY = 256
 """Most boundary tuples that occur for every partition, in jobs of any number of partitions."""
 MAX_TUPLES = 1 << 18
@@ -153,6 +155,14 @@ class Statement:
     def _output_names(self) -> tuple[str, ...]:
         return () if self.output is None else (self.output.length, self.output.digest)
 
+    def partition_of_job(self, name: str) -> str:
+        """The partition whose public value of this name is that of the whole job: "first" or "last"; "" where every
+        partition has a value of its own. A chain leads from the first one's start to the last one's end."""
+        starts, ends = {start for _, start in self.chain}, {end for end, _ in self.chain}
+        if name in (*self.same, *self._output_names, self.count) or name in starts - ends:
+            return "first"
+        return "last" if name in ends - starts or (name == EXIT_CODE and name not in starts) else ""
+
     def output_public(self, public: Sequence[int]) -> tuple[int, ...]:
         """The length and the digest of the output among the public values of a partition, as
         `distprove.stark.output.output_public` gives them; empty for a statement without output."""
@@ -161,7 +171,7 @@ class Statement:
 
     def exit_code(self, publics: Sequence[Sequence[int]]) -> int | None:
         """The last partition's public value called `exit_code`; None for a statement without one."""
-        at, length = self.layout().get("exit_code", (0, 0))
+        at, length = self.layout().get(EXIT_CODE, (0, 0))
         return publics[-1][at] if length == 1 else None
 
     def boundary_tuples(self, publics: Sequence[Sequence[int]]) -> Iterator[tuple[str, list[int], int]]:

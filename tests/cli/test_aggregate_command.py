@@ -74,7 +74,7 @@ def test_an_aggregate_verifies_under_the_keys_that_are_given(
     assert (said["status"], said["proofs"], said["insecure"]) == ("verified", 3, True)
     assert said["jobs"] == [{"digest": job, "partitions": 3}]
     assert [p["name"] for p in said["partitions"][0]] == ["member-0", "member-1", "member-2"]
-    shown = run(*args, "--public")
+    shown = run(*args, "--show-public")
     assert "verified" in shown.stdout
     assert "member-2: " in shown.stdout
     assert "insecure" in shown.stderr

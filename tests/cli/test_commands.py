@@ -45,7 +45,7 @@ def test_verify_names_the_key_and_where_it_comes_from(small_job: SmallJob, prove
     assert first["key_digest"] == second["key_digest"]
     assert "--vk" in own.stderr
     assert [p["public"][2] for p in first["partitions"]] == ["7", "7", "7"]
-    people = run("verify", proven, "--vk", small_job.vk, "--job", first["job_digest"], "--public")
+    people = run("verify", proven, "--vk", small_job.vk, "--job", first["job_digest"], "--show-public")
     assert people.exit_code == 0
     assert first["key_digest"] in people.stdout
     assert "as expected" in people.stdout

@@ -221,7 +221,7 @@ def test_another_program_file_is_refused(made: Made, tmp_path: Path) -> None:
     assert "not the heights of a segment" in " ".join(low.verify("--exit-code", "7").output.split())
     public = ("--with", f"public={made.elf}")
     more = (("--with", "heights=cpu=9"), ("--public-input", made.elf), ("--job", "00" * 32), public)
-    for given in (*more, ("--public",), ("--threads", "2"), ("--proof-type", "any")):
+    for given in (*more, ("--show-public",), ("--public", made.elf), ("--threads", "2"), ("--proof-type", "any")):
         assert made.verify("--exit-code", "7", *given).exit_code == 2
     wrap_vk = ("--wrap-vk", made.folder / files.KEY)
     for name in ("proof.msgpack", PROGRAM, "none.json"):

@@ -83,7 +83,7 @@ def test_an_exported_proof_in_json_is_verified_with_its_public_values(
     assert held.exit_code == 0, held.output
     assert json.loads(held.stdout)["public"] == json.loads(proof.with_name("public.json").read_text())
     assert "the key that --vk names" in why_refused(run("verify", proof))
-    assert "--vk alone" in why_refused(run("verify", proof, "--vk", small_job.vk, "--exit-code", 1))
+    assert "--vk and --public alone" in why_refused(run("verify", proof, "--vk", small_job.vk, "--exit-code", 1))
     told = why_refused(run("verify", proof, "--vk", small_job.zkey))
     assert "is a proving key: `distprove zkey export " in told
     other = tmp_path / "E" / "member-0" / "proof.json"
@@ -91,7 +91,7 @@ def test_an_exported_proof_in_json_is_verified_with_its_public_values(
     refused = run("verify", other, "--vk", small_job.vk)
     assert (refused.exit_code, "does not verify" in refused.stderr) == (1, True)
     other.with_name("public.json").unlink()
-    assert "snarkjs groth16 verify" in why_refused(run("verify", other, "--vk", small_job.vk))
+    assert "--public names their file" in why_refused(run("verify", other, "--vk", small_job.vk))
 
 
 @pytest.mark.parametrize("place", ["E", "E/verification_key.json", "E/member-1", "E/member-0/proof.json"])

@@ -51,7 +51,7 @@ def test_verify_needs_nothing_but_the_file(fibonacci: Path, tmp_path: Path) -> N
     assert done.stderr == ""
     facts = json.loads(run("verify", fibonacci, "--json").stdout)
     assert facts["partitions"][1]["named"] == {"start": ["987", "1597"], "end": ["2178309", "3524578"]}
-    shown = run("verify", fibonacci, "--public").stdout
+    shown = run("verify", fibonacci, "--show-public").stdout
     assert "part-0000: start = 0, 1; end = 987, 1597" in shown
     assert facts["proven"]["security"]["queries"] > 0
 

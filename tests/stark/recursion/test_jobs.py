@@ -538,7 +538,7 @@ def test_commands_aggregate_and_verify_jobs(both: Path) -> None:
     for own, args in zip(said["jobs"], ((a,), (b, *vk)), strict=True):
         alone = json.loads(command("verify", *args, *few, "--json").stdout)
         assert {"status": "verified", **own} == {**alone, "job_digest_given": True, "seconds": own["seconds"]}
-    shown = " ".join(command("verify", out, *few, *vk, "--public").stdout.split())
+    shown = " ".join(command("verify", out, *few, *vk, "--show-public").stdout.split())
     told_of = (
         "2 jobs in one proof",
         "job 1",
