@@ -49,18 +49,26 @@ def check(
     computing: Computing,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a witness satisfies every constraint, as `snarkjs wtns check` does. If not, the exit code is 1."""
+    """Check that a witness satisfies every constraint, as `snarkjs wtns check` does. If not, the exit code is 1.
+
+    The first constraint that fails is printed, with the names of its signals where the circuit's .sym file lies beside
+    the .r1cs. No value of the witness is printed.
+    """
     from distprove.groth16.circuit_facts import first_fault
+    from distprove.groth16.constraint_text import constraint_rows
     from distprove.groth16.r1cs import read_r1cs
     from distprove.groth16.wtns import read_wtns
 
     circuit, witness = read_r1cs(r1cs), read_wtns(wtns)
     with computing.opened() as chosen:
         fault = first_fault(circuit, witness, chosen)
+    rows = None if fault is None else constraint_rows(circuit, fault)
     if as_json:
-        print_json({"status": "satisfied" if fault is None else "unsatisfied", "constraint": fault})
+        told = {"status": "satisfied" if fault is None else "unsatisfied", "constraint": fault}
+        shown = {} if rows is None else {"text": str(rows), "signals": dict(zip("abc", rows.signals, strict=True))}
+        print_json({**told, **shown})
     elif fault is None:
         out().print(f"[bold]{escape(str(wtns))}[/]  satisfies every constraint of {circuit.n_constraints}")
     if fault is not None:
-        fail(f"{wtns}: does not satisfy constraint {fault} of {circuit.n_constraints}, counted from 0")
+        fail(f"{wtns}: does not satisfy constraint {fault} of {circuit.n_constraints}, counted from 0: {rows}")
         raise typer.Exit(1)

@@ -33,6 +33,7 @@ from distprove.groth16.params import ParamsKey
 from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
 from distprove.groth16.r1cs import R1csFile, open_r1cs
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
+from distprove.groth16.symbols import symbols_beside
 from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns, require_same_circuit
 from distprove.groth16.zkey import ZKey
@@ -247,7 +248,7 @@ class Groth16System(Groth16Verifier):
         return places_of(self.sources, WHOLE_INPUT if computes else WHOLE_WITNESS)
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
-        return Groth16Synthesiser(shared, self.circuit, threads)
+        return Groth16Synthesiser(shared, self.circuit, threads, symbols_beside(self.wasm_path))
 
     def import_ahead(self) -> None:
         if self.circuit is not None:
@@ -258,7 +259,7 @@ class Groth16System(Groth16Verifier):
             import distprove.groth16.witness  # noqa: F401
 
     def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
-        prover = Groth16Prover(shared, backend, self.circuit)
+        prover = Groth16Prover(shared, backend, self.circuit, symbols_beside(self.key_files.get("r1cs")))
         if self.aggregates():  # at the end of the job, by when what that takes is compiled
             backend.inner_products.prepare(self.key.curve)
         return prover
@@ -270,7 +271,10 @@ class Groth16System(Groth16Verifier):
 class Groth16Synthesiser:
     """Turns an input file into a witness. Inputs are read on the machine where the synthesiser runs."""
 
-    def __init__(self, shared: SharedFiles, circuit: str | None = None, threads: int = 1) -> None:
+    def __init__(
+        self, shared: SharedFiles, circuit: str | None = None, threads: int = 1, symbols: Path | None = None
+    ) -> None:
+        """`symbols` is the `.sym` file of circom's circuit, for the names in errors."""
         self._key = read_key(shared, "key", circuit=circuit)
         self._program: WitnessProgram | CircuitWitnesses | None = None
         self._empty: Empty = np.empty
@@ -280,7 +284,7 @@ class Groth16Synthesiser:
         if "wasm" in shared:
             from distprove.groth16.witness import WitnessProgram  # takes wasmtime, a sixth of a prover's start
 
-            self._program = WitnessProgram(shared["wasm"], name="witness program")
+            self._program = WitnessProgram(shared["wasm"], name="witness program", symbols=symbols)
             self._program.check_for(self._key)
 
     def use_arena(self, arena: HostArena) -> None:
@@ -358,8 +362,12 @@ def _made_where_proven(name: str, n_wires: int) -> CircuitProgram | None:
 class Groth16Prover:
     """Proves partitions with the key resident on one backend. Implements `distprove.system.Prover`."""
 
-    def __init__(self, shared: SharedFiles, backend: Backend, circuit: str | None = None) -> None:
-        """`circuit` names the circuit in Python whose witnesses come as inputs, if they do."""
+    def __init__(
+        self, shared: SharedFiles, backend: Backend, circuit: str | None = None, symbols: Path | None = None
+    ) -> None:
+        """`circuit` names the circuit in Python whose witnesses come as inputs, if they do. `symbols` is the `.sym`
+        file of the circuit, for the names in errors."""
+        self._symbols = symbols
         self._zkey = read_key(shared, "key", circuit=circuit)
         self._r1cs = open_r1cs(shared["r1cs"], name="the circuit") if "r1cs" in shared else None
         self._vk = self._zkey.verification_key
@@ -411,10 +419,14 @@ class Groth16Prover:
                     f"{what}: the key is damaged or of another circuit, or the witness does not satisfy the circuit's "
                     "constraints; with the circuit's `r1cs` the job would say which"
                 )
-            row = self._r1cs.read().first_unsatisfied(values, cpu)
+            circuit = self._r1cs.read()
+            row = circuit.first_unsatisfied(values, cpu)
         if row is None:
             raise InvalidKey(f"{what}: the key is damaged or of another circuit; the witness satisfies the r1cs")
-        raise UnsatisfiedWitness(f"{what}: the witness does not satisfy constraint {row} of the circuit")
+        from distprove.groth16.constraint_text import constraint_rows
+
+        rows = constraint_rows(circuit, row, self._symbols)
+        raise UnsatisfiedWitness(f"{what}: the witness does not satisfy constraint {row} of the circuit: {rows}")
 
     def close(self) -> None:
         """Let go of the key, whose memory the backend then uses for other things. Nothing may be in flight."""

@@ -16,6 +16,7 @@ CPU time of its thread: a machine with much else to do fails no honest program, 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import threading
 import time
@@ -29,8 +30,10 @@ import wasmtime
 from distprove.errors import DistproveError, FormatError, WitnessGenerationError, starved
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
+from distprove.groth16.input_faults import faults_of
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from distprove.groth16.key import LoadableKey
+from distprove.groth16.symbols import symbols_beside
 from distprove.groth16.wasm_modules import load_module, new_engine
 from distprove.groth16.wtns import require_same_circuit
 from distprove.wanted import called_off, require_wanted
@@ -122,7 +125,10 @@ _MAX_TRACES = 4
 values of its inputs into any other text, or into many."""
 _MAX_MESSAGE = 4096
 _MAX_TABLE = 1 << 20  # function pointers; circom makes one table entry per component
-_MAX_SIGNALS_NAMED = 8
+
+
+class _Misfit(WitnessGenerationError):
+    """The input has other names or sizes than the circuit takes."""
 
 
 class _Fault(Exception):
@@ -143,9 +149,11 @@ class WitnessProgram:
         deadline: float = 600.0,
         memory_limit: int = 2 << 30,
         cache_dir: Path | None = None,
+        symbols: Path | None = None,
     ) -> None:
         """Compile a program, from a path or from its bytes.
 
+        `symbols` is the circuit's `.sym` file, for the names in errors; by default the one beside the program.
         `deadline` bounds each generation, in seconds of CPU time; `memory_limit` bounds the program's memory, in bytes;
         `cache_dir` holds compiled programs, by default in the user's cache folder.
         Raises FormatError when it is not a circom 2 witness program for BN254 or BLS12-381, or is beyond what a program
@@ -153,6 +161,7 @@ class WitnessProgram:
         """
         data, self.name = load(wasm, name)
         text = data.tobytes()
+        self._symbols = symbols or symbols_beside(Path(wasm) if isinstance(wasm, (str, os.PathLike)) else None)
         self._templates = frozenset(found.decode() for found in _TEMPLATE.findall(text))
         self._deadline, self._memory_limit = deadline, memory_limit
         engine = new_engine()
@@ -172,29 +181,41 @@ class WitnessProgram:
 
         Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
         """
+        try:
+            return self._generate(inputs, empty)
+        except _Misfit as error:
+            raise self._explained(error, inputs) from None
+
+    def _generate(self, inputs: Inputs, empty: Empty) -> Words:
         field = self.curve.fr
         with self._running(self._deadline) as instance:
             instance.start()
-            names: list[str] = []
             given = 0
             for part in signals(inputs):
                 if not part.goes_on:
                     instance.end_signal()
                     instance.begin_signal(part.signal)
-                    names += [part.signal] * (len(names) < _MAX_SIGNALS_NAMED)
                 instance.set_values(part.values, field)
                 given += len(part.values)
             instance.end_signal()
             if given < self.n_inputs:
-                named = ", ".join(names) or "none"
-                raise WitnessGenerationError(
-                    f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given (signals: "
-                    f"{named}; the program has no names of those that are missing)"
-                )
+                raise _Misfit(f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given")
             witness = instance.witness(self.n_vars, field.limbs, empty)
         if first_not_canonical(field, witness) is not None:
             raise WitnessGenerationError(f"{self.name}: the program returned a wire that is not below the prime")
         return witness
+
+    def _explained(self, error: _Misfit, inputs: Inputs) -> WitnessGenerationError:
+        """An error with all names and sizes that are wrong. A fresh instance is asked, which has seen no values."""
+        plain = WitnessGenerationError(str(error))
+        try:
+            with self._running(min(self._deadline, _DESCRIBE)) as instance:
+                if not instance.knows_sizes:
+                    return plain
+                faults = faults_of(inputs, instance.size_of, self.n_inputs, self._symbols)
+        except WitnessGenerationError:  # of the survey alone: what was found first says more
+            return plain
+        return WitnessGenerationError(f"{self.name}: {faults}") if faults.any else plain
 
     def _check_interface(self) -> None:
         exports = {e.name: e.type for e in self._module.exports if isinstance(e.type, wasmtime.FuncType)}
@@ -310,10 +331,20 @@ class _Instance:
         key = fnv1a(signal)
         self._signal, self._key = signal, (_signed(key >> 32), _signed(key & 0xFFFFFFFF))
         self._given, self._expected = 0, None
-        if "getInputSignalSize" in self._exports:
-            self._expected = self._call("getInputSignalSize", *self._key)
+        if self.knows_sizes:
+            self._expected = self.size_of(signal)
             if self._expected < 0:
-                raise WitnessGenerationError(f"{self._name}: {signal!r} is not an input signal of the circuit")
+                raise _Misfit(f"{self._name}: {signal!r} is not an input signal of the circuit")
+
+    @property
+    def knows_sizes(self) -> bool:
+        """Whether the program says how many values a signal takes."""
+        return "getInputSignalSize" in self._exports
+
+    def size_of(self, signal: str) -> int:
+        """The number of values that the program takes for a signal; 0 or less if it is no input."""
+        key = fnv1a(signal)
+        return self._call("getInputSignalSize", _signed(key >> 32), _signed(key & 0xFFFFFFFF))
 
     def set_values(self, values: Sequence[Any], field: Field) -> None:
         """Hand over more values of the signal. The last value of all makes the program run."""
@@ -333,8 +364,8 @@ class _Instance:
         """Raises WitnessGenerationError unless the signal has all its values."""
         if self._expected not in (None, self._given):
             if self._expected == 0:  # what circom's programs say of a signal that they do not have
-                raise WitnessGenerationError(f"{self._name}: {self._signal!r} is not an input signal of the circuit")
-            raise WitnessGenerationError(
+                raise _Misfit(f"{self._name}: {self._signal!r} is not an input signal of the circuit")
+            raise _Misfit(
                 f"{self._name}: signal {self._signal!r} takes {self._expected} values, {self._given} are given"
             )
 
