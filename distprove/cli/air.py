@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distprove.cli.console import escape, out, plain_table, print_json, reports_errors, warn
+from distprove.cli.console import err, escape, out, plain_table, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here, pairs
-from distprove.errors import UsageError
+from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.formats.owncode import import_named, names_code, own_faults, require_methods
 
 if TYPE_CHECKING:
     from distprove.stark.air import Air, AirReport
-    from distprove.stark.air.check import Example
+    from distprove.stark.air.check import Example, Failure
     from distprove.stark.air.definition import Layout
     from distprove.stark.heights import LogHeights
     from distprove.stark.program import Program, Trace
@@ -31,6 +32,8 @@ Target = Annotated[
 Parameters = Annotated[
     list[str] | None, typer.Option("--with", metavar="NAME=VALUE", help="An argument of it; repeatable.")
 ]
+MOST = 20
+"""Failures that are listed, unless a command says otherwise."""
 
 
 @app.command("report")
@@ -56,40 +59,76 @@ def check(
         int | None,
         typer.Option(min=1, help="Partitions to cut a program into; by default 2, or as its execution says."),
     ] = None,
-    most: Annotated[int, typer.Option(min=1, help="Failures to list.")] = 20,
+    most: Annotated[int, typer.Option(min=1, help="Failures to list.")] = MOST,
+    show_values: Annotated[
+        bool,
+        typer.Option("--show-values", help="Print values of the trace that a failing rule reads. They may be secret."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check on every row the traces that a program makes, or the `example()` of an AIR. Exits 1 on a failure.
 
-    Refused, with exit code 2, is what `prove` would refuse. The cells that a failing constraint reads are printed: use
-    inputs without secrets.
+    A failing rule is printed with its table, its row, and the file and line that state it; a bus that does not balance
+    with the tables that send and receive a tuple, and how often. Values are printed with --show-values alone. Refused,
+    with exit code 2, is what `prove` would refuse. An error of your own code is printed with its message, which may
+    quote inputs.
     """
-    from distprove.stark.air import report_airs
-    from distprove.stark.params import BLOWUPS
-
-    loaded = _load(target, parameters or [])
-    compiled = report_airs(*_tables(loaded))
-    blowup = max([BLOWUPS["speed"], *(air.quotient_chunks for air in compiled)])
-    example = _provable(loaded, partitions, blowup)
-    failures = example.check(most) if example else []
+    checked = _checked(_load(target, parameters or []), partitions, most)
     if as_json:
         document = {
-            "tables": [air.name for air in compiled],
-            "checked": example is not None,
-            "failures": [asdict(failure) for failure in failures],
+            "tables": [air.name for air in checked.compiled],
+            "checked": checked.example is not None,
+            "failures": [failure.to_record(values=show_values) for failure in checked.failures],
         }
         print_json(document)
     else:
-        for air in compiled:
+        for air in checked.compiled:
             _warn_of(air)
-        for failure in failures:
-            out().print(f"[red]fails[/] {escape(str(failure))}")
-        if example is None:
+        for failure in checked.failures:
+            text = str(failure) if show_values else failure.without_values()
+            out().print(f"[red]fails[/] {escape(text)}")
+        if checked.example is None:
             warn(f"{target} offers no example(): it compiles, and no trace was checked")
-        elif not failures:
-            out().print(f"[green]holds[/] on every row: {escape(_sizes(compiled, example))}")
-    if failures:
+        elif not checked.failures:
+            out().print(f"[green]holds[/] on every row: {escape(_sizes(checked.compiled, checked.example))}")
+        elif not show_values:
+            out().print("[dim]--show-values prints the values, which may be secret[/]")
+    if checked.failures:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The tables of a program or an AIR, the traces that were checked, if there were any, and what fails."""
+
+    compiled: list[AirReport]
+    example: Example | None
+    failures: list[Failure]
+
+
+def _checked(loaded: Any, partitions: int | None, most: int, *, secret: bool = False) -> _Checked:
+    from distprove.stark.air import report_airs
+    from distprove.stark.params import BLOWUPS
+
+    compiled = report_airs(*_tables(loaded))
+    blowup = max([BLOWUPS["speed"], *(air.quotient_chunks for air in compiled)])
+    example = _provable(loaded, partitions, blowup, secret=secret)
+    return _Checked(compiled, example, example.check(most) if example else [])
+
+
+def check_before_proof(program: str, arguments: Mapping[str, int | str], partitions: int | None) -> None:
+    """Check every rule on every row of the traces of a job, as `air check` does, and say so on standard error. Raises
+    UnsatisfiedWitness, which has no value of the trace, for a rule that fails, and as `air check`."""
+    from distprove.stark.programs import load_program
+
+    loaded = load_program(program, arguments)
+    counted = partitions or (None if loaded.cuts_itself else 1)
+    checked = _checked(loaded, counted, MOST, secret=True)
+    if checked.failures:
+        failing = "\n".join(failure.without_values() for failure in checked.failures)
+        raise UnsatisfiedWitness(f"nothing was proven: rules do not hold on the traces\n{failing}")
+    if checked.example is not None:
+        err().print(f"[green]holds[/] on every row: {escape(_sizes(checked.compiled, checked.example))}")
 
 
 @app.command("compile")
@@ -151,7 +190,7 @@ def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
         return found(**values)
 
 
-def _program_example(program: Program, partitions: int | None, key: VerifyingKey) -> Example:
+def _program_example(program: Program, partitions: int | None, key: VerifyingKey, *, secret: bool) -> Example:
     """The traces of a program, none of which `prove` refuses. Raises UsageError, AirError."""
     from distprove.stark.example import program_example
     from distprove.stark.provable import check_heights
@@ -166,7 +205,7 @@ def _program_example(program: Program, partitions: int | None, key: VerifyingKey
 
     with CpuBackend() as backend:
         count = partitions or (None if program.cuts_itself else 2)
-        example = program_example(program, count, backend, check)
+        example = program_example(program, count, backend, check, secret=secret)
     with own_faults(program.__module__):
         check_heights(program, heights)
     return example
@@ -200,8 +239,11 @@ def _tables(loaded: Any) -> tuple[list[Air], Layout | None]:
     return list(example.airs), example.layout
 
 
-def _provable(loaded: Any, partitions: int | None, blowup: int) -> Example | None:
-    """The traces to check. Raises UsageError for tables that no job can prove, by any number of queries."""
+def _provable(loaded: Any, partitions: int | None, blowup: int, *, secret: bool) -> Example | None:
+    """The traces to check. With `secret` no error quotes an input.
+
+    Raises UsageError for tables that no job can prove, by any number of queries.
+    """
     from distprove.options import SECURITY_BITS
     from distprove.stark.air.definition import default_layout
     from distprove.stark.params import MAX_BLOWUP, Parameters
@@ -214,7 +256,7 @@ def _provable(loaded: Any, partitions: int | None, blowup: int) -> Example | Non
     if isinstance(loaded, Program):
         with own_faults(loaded.__module__):
             key = compile_program(loaded, params)  # before its traces are made
-        example: Example | None = _program_example(loaded, partitions, key)
+        example: Example | None = _program_example(loaded, partitions, key, secret=secret)
     else:
         example = _example(loaded)
         if example is None:  # what is missing on its buses may stand in other tables

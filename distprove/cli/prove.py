@@ -35,6 +35,12 @@ EXECUTION = "How it is run"
 JOB_FILE = "job-file"
 HELP = ("-h", "--help")
 
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check", help="Check every rule on every row of all traces first, and prove nothing where one fails."
+    ),
+]
 Title = Annotated[str, typer.Option(help="A name for the job, kept in the run.")]
 
 
@@ -159,9 +165,26 @@ def system_command(system: str) -> Any:
             raise UsageError(in_flags(str(error), settings)) from None
         _start(job, folder, execution, as_json)
 
+    def run_program(
+        program: str,
+        arguments: Mapping[str, int | str],
+        *,
+        folder: RunFolder,
+        chosen: SettingsGroup,
+        check: Check = False,
+        title: Title = "",
+        execution: Execution,
+        as_json: AsJson = False,
+    ) -> None:
+        if check:
+            from distprove.cli.air import check_before_proof
+
+            check_before_proof(program, arguments, chosen.values["partitions"])
+        run(program, arguments, folder=folder, chosen=chosen, title=title, execution=execution, as_json=as_json)
+
     settings = settings_of(entry.options)
     group = type("Chosen", (SettingsGroup,), {"settings": entry.options, "panel": entry.title})
-    taking = takes_groups(run, chosen=group)
+    taking = takes_groups(run_program if "program" in settings else run, chosen=group)
     if "program" in settings:
         command = typer.main.get_command(program_app(taking, entry.help))
         command.name = system

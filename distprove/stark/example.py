@@ -30,20 +30,25 @@ from kernels.interface.backend import Backend
 
 
 def program_example(
-    program: Program, partitions: int | None, backend: Backend, check: Callable[[Trace], object] = lambda trace: None
+    program: Program,
+    partitions: int | None,
+    backend: Backend,
+    check: Callable[[Trace], object] = lambda trace: None,
+    *,
+    secret: bool = False,
 ) -> Example:
     """The example of `program` for a job of so many partitions, or as many as it chooses: the traces that it makes,
-    with its boundary. `check` may refuse a trace.
+    with its boundary. `check` may refuse a trace. With `secret` no message quotes an input.
 
     Raises AirError for a trace of a wrong shape, InputError when the public values do not satisfy the program's
-    statement, and CodeFault, whose message may quote the inputs.
+    statement, and CodeFault, whose message may quote the inputs unless `secret`.
     """
     traces, publics = [], []
     fixed = fixed_columns(program)
-    made = cut(program, partitions, secret=False)
+    made = cut(program, partitions, secret=secret)
     for part in made.slices:
-        inputs = read_inputs(program, part.source, secret=False)
-        with own_faults(program.__module__):
+        inputs = read_inputs(program, part.source, secret=secret)
+        with own_faults(program.__module__, secret=secret, told_by=SHOWN_BY):
             trace = whole_trace(program, on_device(inputs, backend), placed(fixed, backend), backend)
         check(trace)
         traces.append(partition_trace(program, trace, backend))

@@ -371,7 +371,7 @@ class StarkProver:
         if failures:
             first = failures[0]
             if first.row is not None:
-                where = f"{first.table}: {first.rule}, row {first.row}"
+                where = f"{first.table}: {first.rule}, row {first.row}" + (f", at {first.source}" * bool(first.source))
             else:
                 where = f"{first.rule}, {first.place}" if first.place else first.rule
             raise UnsatisfiedWitness(f"partition {partition.name}: the trace breaks a rule: {where}")

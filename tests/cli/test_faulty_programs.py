@@ -278,3 +278,53 @@ def test_a_trace_that_breaks_a_rule_is_not_tried_again(folder: Path, name: str, 
     for text in (told, *(path.read_text(errors="replace") for path in (folder / "run").rglob("*.json*"))):
         assert str(SECRET) not in text
     assert run("air", "check", program, "--with", "seed=7", "--partitions", "2").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "says"),
+    [
+        ("Broken", "t.transition(t.next.x - after", r"Steps: transition\[0\], row 3: reads x, step, next.x; at walk\.py:{line}"),
+        ("OnBus", "t.send(BYTE", r"bus byte: a tuple is sent once by .*Steps at walk\.py:{line}; never received"),
+        ("Unbalanced", "STATE", r"bus state: a tuple is (never sent; received|sent) once by .*Steps.* at walk\.py:"),
+    ],
+)
+def test_the_check_names_rules_by_file_and_line_and_shows_values_on_demand(
+    folder: Path, name: str, rule: str, says: str
+) -> None:
+    lines = (folder / "walk.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if rule in text)
+    args = ("air", "check", f"faulty:{name}", "--with", "seed=7", "--partitions", "2")
+    hidden, shown = run(*args), run(*args, "--show-values")
+    assert hidden.exit_code == shown.exit_code == 1
+    told = " ".join(hidden.output.split())
+    assert re.search(says.format(line=line), told), told
+    assert " = " not in told
+    assert "--show-values" in told
+    values = re.findall(r"\w+ = (\d{5,})", shown.output)  # the secret, and sums with it
+    assert bool(values) == (name != "Unbalanced")
+    for value in values:
+        assert value not in told + run(*args, "--json").output
+        assert value in run(*args, "--json", "--show-values").output
+    record = json.loads(run(*args, "--json").stdout)["failures"][0]
+    assert record["source"] or [party["table"] for party in record["parties"]]
+
+
+@pytest.mark.parametrize("name", ["Broken", "OnBus", "Unbalanced"])
+def test_prove_with_check_proves_nothing_that_fails(folder: Path, name: str) -> None:
+    done = run("prove", "stark", f"faulty:{name}", "--partitions", "2", "--check", "--out", "run", *LOCAL)
+    told = " ".join(done.output.split())
+    assert done.exit_code == 2
+    assert "nothing was proven: rules do not hold" in told
+    assert "walk.py:" in told
+    assert str(SECRET) not in told
+    assert not (folder / "run").exists()
+
+
+def test_prove_with_check_proves_what_holds_and_quotes_no_input(folder: Path) -> None:
+    done = run("prove", "stark", "fibonacci", "--rows", "2^4", "--check", "--out", "run", *LOCAL)
+    assert done.exit_code == 0, done.output
+    assert "holds on every row: fibonacci (16 rows)" in " ".join(done.stderr.split())
+    for name in ("AtTrace", "AtInputs", "AtSlices"):
+        refused = run("prove", "stark", f"faulty:{name}", "--partitions", "2", "--check", "--out", "other", *LOCAL)
+        assert refused.exit_code == 2
+        assert "its message may quote the inputs, and is left out" in " ".join(refused.output.split())

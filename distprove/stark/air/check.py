@@ -8,6 +8,7 @@ trace, which may be secret: it is for the author of an AIR only. A prover that d
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -18,7 +19,17 @@ from numpy.typing import NDArray
 from distprove.errors import AirError
 from distprove.stark import field
 from distprove.stark.air.compiler import number_buses
-from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Interaction, Layout, layout_of, trace_air
+from distprove.stark.air.definition import (
+    Air,
+    Bus,
+    Constraint,
+    Definition,
+    Interaction,
+    Layout,
+    Source,
+    layout_of,
+    trace_air,
+)
 from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS, Graph
 from distprove.stark.air.lowering import lower
 from distprove.stark.air.on_rows import RowsProgram
@@ -41,6 +52,26 @@ Public = Mapping[str, "int | Sequence[int]"]
 
 
 @dataclass(frozen=True)
+class Party:
+    """An interaction that takes part in a tuple that does not balance."""
+
+    table: str
+    """Name of its table; "boundary" for the statement's own tuples."""
+    message: str
+    """The author's name for the interaction; empty without one."""
+    sends: bool
+    times: int
+    """How often it sends or receives that tuple, over all rows."""
+    source: str = ""
+    """File and line of the interaction."""
+
+    def __str__(self) -> str:
+        named = f" ({self.message})" if self.message else ""
+        at = f" at {self.source}" if self.source else ""
+        return f"{'sent' if self.sends else 'received'} {_times(self.times)} by {self.table}{named}{at}"
+
+
+@dataclass(frozen=True)
 class Failure:
     """A rule that a trace violates."""
 
@@ -58,12 +89,40 @@ class Failure:
     place: str = ""
     """For a bus, a table and its row that sends the tuple; empty where the row may tell a value of the
     trace, as that of a lookup table does (`_Tally.add`)."""
+    source: str = ""
+    """File and line where the author states the rule; empty for a bus, whose parties have them."""
+    parties: tuple[Party, ...] = ()
+    """For a bus: the interactions that send and receive the first tuple that does not balance."""
 
     def __str__(self) -> str:
-        where = self.rule if self.row is None else f"{self.table}: {self.rule}, row {self.row}"
-        more = f" (and {self.rows - 1} more)" if self.rows > 1 else ""
         values = ", ".join(f"{name} = {_signed(value)}" for name, value in self.values)
-        return f"{where}{more}: {values}" + (f"; {self.detail}" if self.detail else "")
+        return f"{self._where}: {values}" + (f"; {self.detail}" if self.detail else "") + self._at
+
+    def without_values(self) -> str:
+        """The failure without a value of the trace: the rule, its place and row, and the names of what it reads; for a
+        bus, which interactions send and receive a tuple, and how often."""
+        if self.row is None:
+            sides = {"sent": [p for p in self.parties if p.sends], "received": [p for p in self.parties if not p.sends]}
+            told = ("; ".join(map(str, side)) or f"never {verb}" for verb, side in sides.items())
+            return f"{self._where}: a tuple is {'; '.join(told)}"
+        reads = ", ".join(name for name, _ in self.values)
+        return f"{self._where}: {self.detail or f'reads {reads}'}{self._at}"
+
+    def to_record(self, *, values: bool) -> dict[str, object]:
+        """The failure as plain data, without a value of the trace unless `values`."""
+        record = dataclasses.asdict(self)
+        if not values:
+            record |= {"values": [name for name, _ in self.values], "detail": "" if self.row is None else self.detail}
+        return record
+
+    @property
+    def _where(self) -> str:
+        where = self.rule if self.row is None else f"{self.table}: {self.rule}, row {self.row}"
+        return f"{where} (and {self.rows - 1} more)" if self.rows > 1 else where
+
+    @property
+    def _at(self) -> str:
+        return f"; at {self.source}" if self.source else ""
 
 
 @dataclass(frozen=True)
@@ -217,7 +276,7 @@ class _Table:
             found = np.where(wrong.any(axis=1), start + wrong.argmax(axis=1), self.height)
             first = np.minimum(first, found)
         return [
-            Failure(self.name, c.name, int(row), int(count), self._cells(c, int(row)))
+            Failure(self.name, c.name, int(row), int(count), self._cells(c, int(row)), source=shown_source(c.source))
             for c, row, count in zip(constraints, first, counts, strict=True)
             if count
         ]
@@ -252,6 +311,7 @@ class _Table:
                         len(over),
                         (("times", int(times[row])),),
                         f"declared to be at most {interaction.at_most}",
+                        source=shown_source(interaction.source),
                     )
                 )
         return failures
@@ -290,6 +350,7 @@ class _Tally:
         self.bus = bus
         self._places: list[tuple[str, bool, Words]] = []  # table, or "boundary"; sends; rows
         self._notes: list[str] = []
+        self._stated: list[tuple[str, str]] = []  # name of the interaction, file and line
         self._open: list[bool] = []
         self._values: list[Words] = []
         self._times: list[Words] = []
@@ -305,6 +366,7 @@ class _Tally:
         rows = used[chosen]
         self._places.append((table, interaction.sends, rows.astype(np.uint64)))
         self._notes.append(interaction.note)
+        self._stated.append((interaction.name or "", shown_source(interaction.source)))
         self._open.append(free and interaction.sends and interaction.at_most is not None)
         self._values.append(values[:, chosen].T)
         self._times.append(times[rows])
@@ -314,6 +376,7 @@ class _Tally:
         times = np.array([abs(term.times) % P], dtype=np.uint64)
         self._places.append(("boundary", term.times > 0, np.zeros(1, dtype=np.uint64)))
         self._notes.append("")
+        self._stated.append(("", ""))
         self._open.append(False)
         self._values.append(values)
         self._times.append(times)
@@ -342,7 +405,21 @@ class _Tally:
             named = ", ".join(f"{name} = {_signed(value)}" for name, value in self._named(tuples[closest]))
             detail += f"; closest to it, and off the other way: {named}; {sides(closest)}"
         cells, place = self._named(tuples[bad]), self._open_place(group, bad)
-        return [Failure("", f"{where}bus {self.bus.name}", None, len(wrong), cells, detail, place)]
+        parties = self._parties(group, times, bad)
+        return [Failure("", f"{where}bus {self.bus.name}", None, len(wrong), cells, detail, place, parties=parties)]
+
+    def _parties(self, group: Indices, times: Words, bad: int) -> tuple[Party, ...]:
+        """What sends and receives a tuple: each interaction once, with the sum of its times over all rows."""
+        found: dict[tuple[str, str, bool, str], int] = {}
+        start = 0
+        for (table, sends, rows), (name, source) in zip(self._places, self._stated, strict=True):
+            own = slice(start, start + len(rows))
+            start += len(rows)
+            mine = times[own][group[own] == bad]
+            if len(mine):
+                party = (table, name, sends, source)
+                found[party] = (found.get(party, 0) + sum(map(int, mine))) % P
+        return tuple(Party(*party[:3], count, party[3]) for party, count in found.items())
 
     def _named(self, values: Words) -> tuple[tuple[str, int], ...]:
         names = self.bus.fields or [f"t{k}" for k in range(1, self.bus.width + 1)]
@@ -423,6 +500,13 @@ def _flatten(public: Public) -> tuple[dict[str, tuple[int, int]], Words]:
             raise AirError(f"public value {name} is not from 0 to p - 1")
     flat = [value for given in values.values() for value in given]
     return layout_of((name, len(given)) for name, given in values.items()), np.array(flat, dtype=np.uint64)
+
+
+def shown_source(source: Source) -> str:
+    """Files and lines as messages show them: relative to the folder of the command where they lie below it. Code that
+    is in no file, as that of an interactive session, has none."""
+    here = f"{os.getcwd()}{os.sep}"
+    return ", from ".join(f"{file.removeprefix(here)}:{line}" for file, line in source if not file.startswith("<"))
 
 
 def _times(count: int) -> str:

@@ -15,10 +15,12 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Literal
 
 from distprove.errors import AirError
@@ -48,6 +50,9 @@ Values = Sequence[Value] | Mapping[str, Value]
 """The values of a tuple: in order, or by the names of the bus's fields."""
 RowOf = Callable[..., Value]
 """Takes the values of a tuple, in order, and gives the row of a table that holds the tuple."""
+Source = tuple[tuple[str, int], ...]
+"""Where an author states a rule, for messages: file and line of the statement, and where a function states it those in
+`define` that call the function. It is no part of a key."""
 Layout = Mapping[str, tuple[int, int]]
 """Maps the name of a public value to (offset among the partition's public values, count)."""
 
@@ -132,6 +137,7 @@ class Constraint:
     name: str
     kind: Kind
     node: int
+    source: Source = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,7 @@ class Interaction:
     """The author's name for it in messages; no part of a key."""
     row_of: RowOf | None = field(default=None, compare=False)
     """For a receiver whose `times` the prover counts."""
+    source: Source = field(default=(), compare=False)
 
     @property
     def note(self) -> str:
@@ -285,7 +292,7 @@ class Table:
         self._names.add(name)
         if self._graph.value(node) is not None:
             raise AirError(f"constraint {name} is the constant {self._graph.value(node)}: it constrains no column")
-        self._definition.constraints.append(Constraint(name, kind, node))
+        self._definition.constraints.append(Constraint(name, kind, node, _source()))
 
     # -- interactions -----------------------------------------------------------------------------------------------
 
@@ -362,7 +369,19 @@ class Table:
             if at_most is not None and constant > at_most:
                 raise AirError(f"{verb} on bus {bus.name}: {constant} times, but declared to be at most {at_most}")
             at_most = constant
-        self._definition.interactions.append(Interaction(bus, sends, nodes, count, at_most, name, row_of))
+        made = Interaction(bus, sends, nodes, count, at_most, name, row_of, _source())
+        self._definition.interactions.append(made)
+
+
+def _source() -> Source:
+    """The innermost and the outermost line outside of this file that a statement comes from."""
+    lines: list[tuple[str, int]] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not trace_air.__code__:
+        if frame.f_code.co_filename != __file__:
+            lines.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(dict.fromkeys((lines[0], lines[-1]))) if lines and frame is not None else ()
 
 
 def trace_air(air: Air, layout: Layout | None = None) -> Definition:
