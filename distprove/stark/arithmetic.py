@@ -7,10 +7,10 @@ that the same code emits a circuit. An *element* is one of F. Arrays of elements
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from distprove.errors import InvalidProof
 from distprove.stark import field
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P, root_of_unity
+from distprove.stark.field_operations import E as E
+from distprove.stark.field_operations import FieldOperations, NumberOperations
 from distprove.stark.transcript import DuplexTranscript, Transcript, make_transcript, work_is_done
 from kernels.interface.tree_hash import TreeHash
 
-E = TypeVar("E")
 Elements = NDArray[Any]
 Scalars = NDArray[Any]
 Indices = NDArray[Any]
@@ -33,41 +34,8 @@ HALF = (P + 1) // 2
 """The inverse of two."""
 
 
-class Arithmetic(ABC, Generic[E]):
-    """Operations on elements of type `E`. A `need_...` states a condition that a valid proof meets."""
-
-    zero: E
-    one: E
-
-    @abstractmethod
-    def constant(self, value: int) -> E:
-        """An element of F_p."""
-
-    @abstractmethod
-    def add(self, a: E, b: E) -> E: ...
-
-    @abstractmethod
-    def sub(self, a: E, b: E) -> E: ...
-
-    @abstractmethod
-    def mul(self, a: E, b: E) -> E: ...
-
-    def scale(self, a: E, b: int) -> E:
-        """The product with a number below p."""
-        return self.mul(a, self.constant(b))
-
-    def powers(self, a: E, count: int) -> list[E]:
-        """The first `count` powers 1, a, a^2, ..."""
-        out = [self.one]
-        while len(out) < count:
-            out.append(self.mul(out[-1], a))
-        return out[:count]
-
-    def sum(self, values: Sequence[E]) -> E:
-        total = self.zero
-        for value in values:
-            total = self.add(total, value)
-        return total
+class Arithmetic(FieldOperations[E]):
+    """Operations on elements of type `E`, arrays of them and transcripts."""
 
     def lagrange(self, point: E, log_size: int) -> tuple[E, ...]:
         """The Lagrange polynomials of the domain of 2^log_size points, at `point`."""
@@ -156,24 +124,9 @@ class Arithmetic(ABC, Generic[E]):
     # -- conditions -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def need_equal(self, a: E, b: E, otherwise: str) -> None: ...
-
-    @abstractmethod
     def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None: ...
 
-    @abstractmethod
-    def need_nonzero(self, a: E, otherwise: str) -> None: ...
-
     # -- hashing ----------------------------------------------------------------------------------------------------
-
-    def eqs(self, point: Sequence[E], places: Iterable[tuple[int, int]]) -> Iterator[E]:
-        """For each (first, index) the product over i of point_(first + i) if bit i of the index is set, else of one
-        less that."""
-        for first, index in places:
-            product = self.one
-            for i, x in enumerate(point[first:]):
-                product = self.mul(product, x if index >> i & 1 else self.sub(self.one, x))
-            yield product
 
     def at_offsets(self, folds: Sequence[E]) -> Callable[[int, int], E]:
         """Return a function of a first number and an offset: the product of the folds from that number on at the set
@@ -209,7 +162,7 @@ class Arithmetic(ABC, Generic[E]):
         """The nonce must do the proof of work of so many bits."""
 
 
-class Numbers(Arithmetic[Ext]):
+class Numbers(NumberOperations[Ext], Arithmetic[Ext]):
     """The arithmetic of numbers, with NumPy. A condition that fails raises InvalidProof."""
 
     zero = field.ZERO
@@ -267,20 +220,6 @@ class Numbers(Arithmetic[Ext]):
 
     def dot(self, a: Elements, b: Elements) -> Ext:
         return field.element(field.total(field.ext_mul(a, b)))
-
-    def eqs(self, point: Sequence[Ext], places: Iterable[tuple[int, int]]) -> Iterator[Ext]:
-        """Places that have their upper bits in common share the products of these."""
-        away, known = [field.e_sub(field.ONE, x) for x in point], dict[tuple[int, int], Ext]()
-
-        def value(first: int, index: int) -> Ext:
-            if first == len(point):
-                return field.ONE
-            if (first, index) not in known:
-                factor = point[first] if index & 1 else away[first]
-                known[first, index] = field.e_mul(factor, value(first + 1, index >> 1))
-            return known[first, index]
-
-        return (value(first, index) for first, index in places)
 
     def at_offsets(self, folds: Sequence[Ext]) -> Callable[[int, int], Ext]:
         """Offsets that have their upper bits in common share the product of these."""

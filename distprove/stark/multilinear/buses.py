@@ -14,6 +14,7 @@ from distprove.stark.arithmetic import Arithmetic, E, Elements
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import eq
+from distprove.stark.polynomials import between, evaluate
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,6 @@ class LeafClaim(Generic[E]):
     numerator: E
     denominator: E
     point: tuple[E, ...]
-
-
-def between(f: Arithmetic[E], a: E, b: E, x: E) -> E:
-    """The value at x of the line through a at 0 and b at 1."""
-    return f.add(a, f.mul(x, f.sub(b, a)))
-
-
-def evaluate(f: Arithmetic[E], coefficients: Sequence[E], x: E) -> E:
-    """The value at x of a polynomial with these coefficients, the constant first."""
-    total = f.zero
-    for c in reversed(coefficients):
-        total = f.add(f.mul(total, x), c)
-    return total
 
 
 def checked_totals(f: Arithmetic[E], shape: Shape, totals: Elements) -> list[E]:

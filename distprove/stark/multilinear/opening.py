@@ -13,13 +13,13 @@ import numpy as np
 
 from distprove.stark.arithmetic import HALF, Arithmetic, E, Elements, Indices, Scalars
 from distprove.stark.field import P, root_of_unity
-from distprove.stark.multilinear.buses import evaluate
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.opened import Opened
 from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import point_paired
+from distprove.stark.polynomials import evaluate
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from distprove.stark.multilinear.buses import (
     LeafClaim,
     block_weights,
     checked_totals,
-    evaluate,
     padding,
     shared_point,
     verify_layers,
@@ -43,6 +42,7 @@ from distprove.stark.multilinear.rules import rules_at, scalars_of_all
 from distprove.stark.multilinear.security import job_security, security_bits
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import RowWeights, eq, point_paired
+from distprove.stark.polynomials import evaluate
 from distprove.stark.whole_job import JobRules, check_multiplicities, verify_whole_job, verify_whole_statement
 
 
