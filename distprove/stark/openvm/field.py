@@ -1,0 +1,171 @@
+"""Single elements of BabyBear's extension of degree 4 as Python integers. Arrays are `kernels.maths.babybear`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from math import factorial
+
+from distprove.errors import InvalidProof
+from distprove.stark.field_operations import NumberOperations
+from kernels.maths.babybear import NON_RESIDUE, Elements, P
+from kernels.maths.babybear import root_of_unity as root_of_unity
+
+Ext = tuple[int, int, int, int]
+"""An element of F[x] / (x^4 - 11): canonical coefficients, that of 1 first."""
+
+HALF = (P + 1) // 2
+"""The inverse of two."""
+
+
+class BabyBear4(NumberOperations[Ext]):
+    """The extension's operations on single elements. A condition that fails raises InvalidProof."""
+
+    zero: Ext = (0, 0, 0, 0)
+    one: Ext = (1, 0, 0, 0)
+
+    def constant(self, value: int) -> Ext:
+        return value % P, 0, 0, 0
+
+    def add(self, a: Ext, b: Ext) -> Ext:
+        return (a[0] + b[0]) % P, (a[1] + b[1]) % P, (a[2] + b[2]) % P, (a[3] + b[3]) % P
+
+    def sub(self, a: Ext, b: Ext) -> Ext:
+        return (a[0] - b[0]) % P, (a[1] - b[1]) % P, (a[2] - b[2]) % P, (a[3] - b[3]) % P
+
+    def mul(self, a: Ext, b: Ext) -> Ext:
+        a0, a1, a2, a3 = a
+        b0, b1, b2, b3 = b
+        return (
+            (a0 * b0 + NON_RESIDUE * (a1 * b3 + a2 * b2 + a3 * b1)) % P,
+            (a0 * b1 + a1 * b0 + NON_RESIDUE * (a2 * b3 + a3 * b2)) % P,
+            (a0 * b2 + a1 * b1 + a2 * b0 + NON_RESIDUE * a3 * b3) % P,
+            (a0 * b3 + a1 * b2 + a2 * b1 + a3 * b0) % P,
+        )
+
+    def scale(self, a: Ext, b: int) -> Ext:
+        return a[0] * b % P, a[1] * b % P, a[2] * b % P, a[3] * b % P
+
+    def sum(self, values: Iterable[Ext]) -> Ext:
+        totals = [sum(coefficients) % P for coefficients in zip(*values, strict=True)]
+        return (totals[0], totals[1], totals[2], totals[3]) if totals else self.zero
+
+    def need_equal(self, a: Ext, b: Ext, otherwise: str) -> None:
+        if a != b:
+            raise InvalidProof(otherwise)
+
+    def need_nonzero(self, a: Ext, otherwise: str) -> None:
+        if a == self.zero:
+            raise InvalidProof(otherwise)
+
+
+BABYBEAR4 = BabyBear4()
+
+
+def ext(values: Elements) -> Ext:
+    """The element of an array (4,)."""
+    a, b, c, d = values.tolist()
+    return a, b, c, d
+
+
+def exts(values: Elements) -> list[Ext]:
+    """The elements of an array (..., 4), in C order."""
+    return [(a, b, c, d) for a, b, c, d in values.reshape(-1, 4).tolist()]
+
+
+def power_of_two(x: Ext, count: int) -> Ext:
+    """Return x^(2^count)."""
+    for _ in range(count):
+        x = BABYBEAR4.mul(x, x)
+    return x
+
+
+def squares(x: Ext, count: int) -> list[Ext]:
+    """Return the `count` elements x, x^2, x^4, ..."""
+    found = []
+    for _ in range(count):
+        found.append(x)
+        x = BABYBEAR4.mul(x, x)
+    return found
+
+
+@cache
+def _node_weights(degree: int) -> tuple[int, ...]:
+    """The inverses of the products of i - j over j in 0..degree other than i, for each i."""
+    return tuple(pow((-1) ** (degree - i) * factorial(i) * factorial(degree - i), -1, P) for i in range(degree + 1))
+
+
+def interpolate(values: Sequence[Ext], x: Ext) -> Ext:
+    """Return the value at x of the polynomial that has these values at 0, 1, 2, ..."""
+    f, degree = BABYBEAR4, len(values) - 1
+    distances = [f.sub(x, f.constant(i)) for i in range(degree + 1)]
+    after = [f.one]  # the products of the last distances, the shortest first
+    for distance in reversed(distances[1:]):
+        after.append(f.mul(after[-1], distance))
+    total, before = f.zero, f.one
+    for i, (value, weight) in enumerate(zip(values, _node_weights(degree), strict=True)):
+        total = f.add(total, f.mul(f.scale(value, weight), f.mul(before, after[degree - i])))
+        before = f.mul(before, distances[i])
+    return total
+
+
+def eq_mle(x: Sequence[Ext], y: Sequence[Ext]) -> Ext:
+    """Return the product over i of x_i y_i + (1 - x_i) (1 - y_i)."""
+    f, product = BABYBEAR4, BABYBEAR4.one
+    for a, b in zip(x, y, strict=True):
+        both = f.mul(a, b)
+        product = f.mul(product, f.add(f.sub(f.sub(f.one, a), b), f.add(both, both)))
+    return product
+
+
+def eq_uni(log_size: int, x: Ext, y: Ext) -> Ext:
+    """Return eq_D(x, y), D the subgroup of 2^log_size points: of degree below 2^log_size in both, 1 where x = y in D,
+    and 0 at other pairs of D."""
+    f, found = BABYBEAR4, BABYBEAR4.one
+    for _ in range(log_size):
+        found = f.add(f.mul(f.add(x, y), found), f.mul(f.sub(x, f.one), f.sub(y, f.one)))
+        x, y = f.mul(x, x), f.mul(y, y)
+    return f.scale(found, pow(HALF, log_size, P))
+
+
+def eq_uni_one(log_size: int, x: Ext) -> Ext:
+    """Return eq_D(x, 1): the mean of the first 2^log_size powers of x."""
+    f, found = BABYBEAR4, BABYBEAR4.one
+    for _ in range(log_size):
+        found = f.mul(found, f.add(x, f.one))
+        x = f.mul(x, x)
+    return f.scale(found, pow(HALF, log_size, P))
+
+
+def eq_rows(point: Sequence[Ext], x: Ext) -> Ext:
+    """Return the sum over i of eq(point, i) eq_D(x, w^i), D the subgroup of 2^len(point) points that w generates."""
+    f, root, weights = BABYBEAR4, root_of_unity(len(point)), [BABYBEAR4.one]
+    for coordinate in point:
+        high = [f.mul(weight, coordinate) for weight in weights]
+        weights = [f.sub(weight, other) for weight, other in zip(weights, high, strict=True)] + high
+    found = f.zero
+    for i, weight in enumerate(weights):
+        found = f.add(found, f.mul(weight, eq_uni(len(point), x, f.constant(pow(root, i, P)))))
+    return found
+
+
+def eq_prism(log_skip: int, x: Sequence[Ext], y: Sequence[Ext]) -> Ext:
+    """Return eq of two points (z, x_1, .. x_n) of the prism: eq_D of the first coordinates times eq of the others."""
+    return BABYBEAR4.mul(eq_uni(log_skip, x[0], y[0]), eq_mle(x[1:], y[1:]))
+
+
+def rotation(log_skip: int, x: Sequence[Ext], y: Sequence[Ext]) -> Ext:
+    """Return the kernel of the next row: 1 where x is the row after y, cyclically, and 0 at other pairs of rows.
+
+    Row number z + 2^log_skip b is the point w^z of D and the bits of b. A step within D leaves the bits; the step from
+    its last point to 1 increments them.
+    """
+    f = BABYBEAR4
+    moved = f.scale(y[0], root_of_unity(log_skip))
+    stay, step = f.one, f.one  # eq of the bits, and eq of x's bits and those of y + 1
+    for a, b in zip(reversed(x[1:]), reversed(y[1:]), strict=True):
+        a_, b_ = f.sub(f.one, a), f.sub(f.one, b)
+        step = f.add(f.mul(f.mul(a, b_), stay), f.mul(f.mul(a_, b), step))
+        stay = f.mul(stay, f.add(f.mul(a, b), f.mul(a_, b_)))
+    carry = f.mul(eq_uni_one(log_skip, x[0]), eq_uni_one(log_skip, moved))
+    return f.add(f.mul(eq_uni(log_skip, x[0], moved), stay), f.mul(carry, f.sub(step, stay)))
