@@ -1,0 +1,137 @@
+"""The prover of OpenVM 2's proofs: SWIRL, as stark-backend 2.0 has it. `prove` reads from top to bottom.
+
+Its proofs equal those of stark-backend's own provers byte for byte, if these take the least witness of each proof of
+work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from distprove.errors import UsageError
+from distprove.stark.openvm.bus_prover import prove_buses
+from distprove.stark.openvm.commitment import Stacked, commit
+from distprove.stark.openvm.constraints_prover import BusWeights, ProverTrace, fractions, prove_constraints
+from distprove.stark.openvm.key import OpenVmKey
+from distprove.stark.openvm.params import SystemParams
+from distprove.stark.openvm.proof import OpenVmProof, TraceShape
+from distprove.stark.openvm.stacking_prover import prove_stacking
+from distprove.stark.openvm.traces import AirTrace, CachedMain
+from distprove.stark.openvm.transcript import Transcript
+from distprove.stark.openvm.whir_prover import prove_whir
+from distprove.steps import Steps
+from kernels.maths.babybear import Elements, ext_mul, ext_powers
+from kernels.maths.babybear_ntt import log2_of
+
+
+def prove(key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmProof:
+    """Prove that traces fulfil the constraints of a key and balance its buses.
+
+    `traces` have passed `check_traces`. Raises UsageError for traces that do not fit the stack, do not balance their
+    buses, or whose cached parts have another commitment than stated. A trace that violates a constraint gives a proof
+    that does not verify, so callers must verify the proof.
+    """
+    params = key.params
+    transcript = Transcript()
+    transcript.observe_words(key.pre_hash)
+
+    # 1. Commit to the common mains, tallest first, and to the parts with commitments of their own.
+    ordered = sorted(traces, key=lambda trace: (-trace.height, trace.air))
+    airs = [key.airs[trace.air] for trace in ordered]
+    with steps("main_stack"):
+        main = commit(params, [trace.common for trace in ordered])
+    with steps("further_stacks"):
+        commitments, reads_next = [main], [[air.needs_next for air in airs]]
+        for trace, air in zip(ordered, airs, strict=True):
+            fixed = [] if air.preprocessed is None else [CachedMain(air.preprocessed.root, air.preprocessed.trace)]
+            for part in (*fixed, *trace.cached):
+                commitments.append(_commit_part(params, part, air.name))
+                reads_next.append([air.needs_next])
+    if (width := sum(stacked.layout.width for stacked in commitments)) > params.w_stack:
+        raise UsageError(f"the traces take {width} stacked columns, more than the key's {params.w_stack}")
+
+    # 2. Bind the shape of the traces, their commitments and the public values.
+    transcript.observe_words(main.tree.root)
+    by_air = {trace.air: trace for trace in traces}
+    for number, air in enumerate(key.airs):
+        present = by_air.get(number)
+        if not air.is_required:
+            transcript.observe(int(present is not None))
+        if present is None:
+            continue
+        if air.preprocessed is not None:
+            transcript.observe_words(air.preprocessed.root)
+        else:
+            transcript.observe(log2_of(present.height))
+        for part in present.cached:
+            transcript.observe_words(part.root)
+        for value in present.public_values:
+            transcript.observe(value)
+
+    # 3. LogUp: draw the challenges of the buses, and prove that all fractions sum to zero.
+    prover_traces = [
+        ProverTrace(
+            graph=air.graph,
+            degree=air.max_constraint_degree,
+            reads_next=air.needs_next,
+            parts=(*(part.columns for part in trace.cached), trace.common),
+            preprocessed=None if air.preprocessed is None else air.preprocessed.trace,
+            public=trace.public_values,
+        )
+        for trace, air in zip(ordered, airs, strict=True)
+    ]
+    with steps("buses"):
+        witness = transcript.grind(params.logup_pow_bits)
+        alpha, beta = (np.array(transcript.sample_ext(), dtype=np.uint32) for _ in range(2))
+        longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
+        weights = BusWeights(alpha, ext_powers(beta, longest + 1))
+        buses, bus_point = prove_buses(transcript, witness, fractions(prover_traces, params.log_skip, weights))
+
+    # 4. One sumcheck for all constraints, and for the claims about the fractions.
+    with steps("constraints"):
+        constraints, point = prove_constraints(
+            transcript, prover_traces, params.log_skip, params.max_constraint_degree, weights, bus_point
+        )
+
+    # 5. Reduce the claims about columns to claims about stacked columns, and open those.
+    with steps("reduction"):
+        stacking, stacked_point = prove_stacking(transcript, params, commitments, reads_next, point)
+    with steps("opening"):
+        whir = prove_whir(transcript, params, commitments, cube_point(params, stacked_point))
+
+    return OpenVmProof(
+        main_root=main.tree.root,
+        traces=tuple(_shape(by_air.get(number)) for number in range(len(key.airs))),
+        public_values=tuple(
+            np.array(by_air[number].public_values if number in by_air else (), dtype=np.uint32)
+            for number in range(len(key.airs))
+        ),
+        buses=buses,
+        constraints=constraints,
+        stacking=stacking,
+        whir=whir,
+    )
+
+
+def cube_point(params: SystemParams, point: Sequence[Elements]) -> list[Elements]:
+    """Return the point of a stacked column's message: z, z^2, z^4, ... for D's bits, then the other coordinates."""
+    squares = [point[0]]
+    while len(squares) < params.log_skip:
+        squares.append(ext_mul(squares[-1], squares[-1]))
+    return [*squares[: params.log_skip], *point[1:]]
+
+
+def _commit_part(params: SystemParams, part: CachedMain, name: str) -> Stacked:
+    stacked = commit(params, [part.columns])
+    if not np.array_equal(stacked.tree.root, part.root):
+        raise UsageError(f"a preprocessed or cached trace of {name} has not the commitment that is stated for it")
+    return stacked
+
+
+def _shape(trace: AirTrace | None) -> TraceShape | None:
+    if trace is None:
+        return None
+    roots = np.array([part.root for part in trace.cached], dtype=np.uint32).reshape(-1, 8)
+    return TraceShape(log2_of(trace.height), roots)

@@ -1,0 +1,107 @@
+"""The inputs of one OpenVM proof: traces and public values of the AIRs that are present, from a file.
+
+The format is `tests/interop/openvm-judge/FORMAT.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from distprove.errors import FormatError
+from distprove.stark.openvm.container import TRACES_MAGIC, Container, digest, fields, integers
+from distprove.stark.openvm.key import OpenVmAir, OpenVmKey
+from kernels.maths.babybear import Elements, P
+
+MAX_LOG_HEIGHT = 27
+
+
+@dataclass(frozen=True)
+class CachedMain:
+    """A part of a main trace that has a commitment of its own."""
+
+    root: Elements
+    """Commitment to it, (8,)."""
+    columns: Elements = field(repr=False)
+    """(width, height)"""
+
+
+@dataclass(frozen=True)
+class AirTrace:
+    """The trace of an AIR. It is secret but for its public values."""
+
+    air: int
+    """Number of the AIR in the key."""
+    public_values: tuple[int, ...]
+    common: Elements = field(repr=False)
+    """The columns that are committed together with those of all other AIRs, (width, height)."""
+    cached: tuple[CachedMain, ...] = field(repr=False)
+
+    @property
+    def height(self) -> int:
+        """Number of rows, a power of two."""
+        return int(self.common.shape[1])
+
+
+def read_traces(path: Path, key: OpenVmKey) -> tuple[AirTrace, ...]:
+    """Read a traces' file. Raises InputError, or FormatError if it is malformed or not of the key's shape."""
+    return parse_traces(Container.read(path, TRACES_MAGIC, "openvm-traces"), key)
+
+
+def parse_traces(file: Container, key: OpenVmKey) -> tuple[AirTrace, ...]:
+    """Parse traces, by ascending number of the AIR. Raises FormatError if they are not of the key's shape."""
+    header = fields(file.header, {"traces": list}, file.what)
+    found = tuple(_trace(file, each, key, f"{file.what}: trace {i}") for i, each in enumerate(header["traces"]))
+    file.end()
+    check_traces(found, key, file.what)
+    return found
+
+
+def check_traces(traces: tuple[AirTrace, ...], key: OpenVmKey, what: str) -> None:
+    """Raise FormatError unless the traces are in order, the required ones are there, and their heights are allowed."""
+    airs = [trace.air for trace in traces]
+    if any(a >= b for a, b in pairwise(airs)):
+        raise FormatError(f"{what}: the traces are not by ascending number of the AIR")
+    if not traces:
+        raise FormatError(f"{what}: no trace")
+    for number, air in enumerate(key.airs):
+        if air.is_required and number not in airs:
+            raise FormatError(f"{what}: the trace of AIR {number}, {air.name}, is missing")
+    for constraint in key.height_constraints:
+        rows = sum(constraint.coefficients[t.air] * max(t.height, 1 << key.params.log_skip) for t in traces)
+        if rows >= constraint.threshold:
+            raise FormatError(
+                f"{what}: the traces are too high for the key: {rows} is not below {constraint.threshold}"
+            )
+
+
+def _trace(file: Container, header: object, key: OpenVmKey, what: str) -> AirTrace:
+    kinds = {"air": int, "height": int, "public_values": list, "common_main": dict, "cached_mains": list}
+    trace = fields(header, kinds, what)
+    [number] = integers([trace["air"]], len(key.airs), f"{what}: air")
+    air, height = key.airs[number], trace["height"]
+    if height < 1 or height & (height - 1) or height > 1 << MAX_LOG_HEIGHT:
+        raise FormatError(f"{what}: {height} rows are no power of two up to 2^{MAX_LOG_HEIGHT}")
+    _check_height(air, height, key.params.log_skip, what)
+    public = integers(trace["public_values"], P, what, air.public_values)
+    if len(trace["cached_mains"]) != len(air.widths.cached):
+        raise FormatError(f"{what}: {len(trace['cached_mains'])} cached parts instead of {len(air.widths.cached)}")
+    common = file.elements(trace["common_main"], air.widths.common, height)
+    cached = tuple(
+        CachedMain(digest(part["commit"], what), file.elements(part["trace"], width, height))
+        for part, width in zip(
+            (fields(part, {"commit": list, "trace": dict}, what) for part in trace["cached_mains"]),
+            air.widths.cached,
+            strict=True,
+        )
+    )
+    return AirTrace(number, public, np.ascontiguousarray(common), cached)
+
+
+def _check_height(air: OpenVmAir, height: int, log_skip: int, what: str) -> None:
+    if air.preprocessed is not None and height.bit_length() - 1 != air.preprocessed.n + log_skip:
+        rows = 1 << (air.preprocessed.n + log_skip)
+        raise FormatError(f"{what}: {height} rows, but the preprocessed trace of {air.name} has {rows}")

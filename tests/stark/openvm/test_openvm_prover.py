@@ -1,0 +1,64 @@
+"""Our prover's bytes are those of stark-backend's own prover, which wrote the golden proofs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from distprove.errors import FormatError, UsageError
+from distprove.stark.openvm.prover import prove
+from distprove.stark.openvm.traces import AirTrace, check_traces, read_traces
+from distprove.steps import Steps
+from kernels.maths.babybear import P
+from tests.support.openvm_golden import GOLDEN, key_of, proof_bytes, proof_of
+
+
+def traces_of(name: str) -> tuple[AirTrace, ...]:
+    return read_traces(GOLDEN / name / "traces.bin", key_of(name))
+
+
+@pytest.mark.parametrize("name", ["fibonacci", "mixed"])
+def test_the_same_bytes_as_their_prover(name: str) -> None:
+    proof = prove(key_of(name), traces_of(name), Steps())
+    assert proof.to_bytes() == proof_bytes(name)
+
+
+def test_another_trace_gives_another_commitment() -> None:
+    [trace] = traces_of("fibonacci")
+    changed = trace.common.copy()
+    changed[0, 3] = (int(changed[0, 3]) + 1) % P
+    proof = prove(key_of("fibonacci"), [replace(trace, common=changed)], Steps())
+    assert not np.array_equal(proof.main_root, proof_of("fibonacci").main_root)
+
+
+def test_buses_that_do_not_balance_are_refused() -> None:
+    traces = list(traces_of("interactions"))
+    changed = traces[0].common.copy()
+    changed[0, 0] = (int(changed[0, 0]) + 1) % P
+    traces[0] = replace(traces[0], common=changed)
+    with pytest.raises(UsageError, match="do not balance their buses"):
+        prove(key_of("interactions"), traces, Steps())
+
+
+def test_a_cached_part_has_the_commitment_that_is_stated() -> None:
+    traces = list(traces_of("cached"))
+    number = next(i for i, trace in enumerate(traces) if trace.cached)
+    first, *others = traces[number].cached
+    changed = replace(first, columns=first.columns[:, ::-1].copy())
+    traces[number] = replace(traces[number], cached=(changed, *others))
+    with pytest.raises(UsageError, match="has not the commitment that is stated"):
+        prove(key_of("cached"), traces, Steps())
+
+
+def test_traces_are_in_order_and_complete() -> None:
+    key, traces = key_of("mixed"), traces_of("mixed")
+    assert len(traces) > 1
+    with pytest.raises(FormatError, match="ascending"):
+        check_traces(traces[::-1], key, "traces")
+    with pytest.raises(FormatError, match="no trace"):
+        check_traces((), key_of("fibonacci"), "traces")
+    required = replace(key, airs=tuple(replace(air, is_required=True) for air in key.airs))
+    with pytest.raises(FormatError, match="is missing"):
+        check_traces(traces[1:], required, "traces")
