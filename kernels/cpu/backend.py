@@ -20,6 +20,7 @@ from kernels.interface.arrays import Array, Empty, HostArray
 from kernels.interface.backend import Backend, DeviceInfo, Traffic
 
 if TYPE_CHECKING:
+    from kernels.cpu.babybear import CpuBabyBear
     from kernels.cpu.goldilocks.kernels import CpuGoldilocks
     from kernels.cpu.goldilocks.multilinear import CpuMultilinear
     from kernels.cpu.inner_products import CpuInnerProducts
@@ -78,6 +79,12 @@ class CpuBackend(Backend):
         from kernels.cpu.goldilocks.multilinear import CpuMultilinear
 
         return CpuMultilinear(self.pool.native, self.pool.threads, self._empty, self._zeros, rows=self.goldilocks)
+
+    @property
+    def babybear(self) -> CpuBabyBear:
+        from kernels.cpu.babybear import CpuBabyBear
+
+        return CpuBabyBear(self.pool)
 
     @property
     def inner_products(self) -> CpuInnerProducts:

@@ -27,6 +27,7 @@ from kernels.interface.vectors import Vectors
 from kernels.maths.curves import Curve
 
 if TYPE_CHECKING:
+    from kernels.interface.babybear import BabyBearKernels
     from kernels.interface.goldilocks import GoldilocksKernels
     from kernels.interface.inner_products import InnerProducts
     from kernels.interface.multilinear import MultilinearKernels
@@ -84,6 +85,11 @@ class Backend(ABC):
     def multilinear(self) -> MultilinearKernels:
         """The family of the multilinear engine. Raises BackendError if this backend has none."""
         raise BackendError(f"the {self.name} backend has no multilinear kernels")
+
+    @property
+    def babybear(self) -> BabyBearKernels:
+        """The family of OpenVM's proofs. Raises BackendError if this backend has none."""
+        raise BackendError(f"the {self.name} backend has no BabyBear kernels")
 
     @property
     def inner_products(self) -> InnerProducts:

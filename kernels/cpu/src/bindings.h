@@ -53,6 +53,7 @@ void bind_pairing(nb::module_& m);
 void bind_inner_products(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_goldilocks(nb::module_& m);
+void bind_babybear(nb::module_& m);
 void bind_riscv(nb::module_& m);
 void bind_recursion(nb::module_& m);
 void bind_wrap_witness(nb::module_& m);

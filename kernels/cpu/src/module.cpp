@@ -14,6 +14,7 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_inner_products(m);
   dp::bind_rows(m);
   dp::bind_goldilocks(m);
+  dp::bind_babybear(m);
   dp::bind_riscv(m);
   dp::bind_recursion(m);
   dp::bind_wrap_witness(m);

@@ -1,0 +1,152 @@
+// Python bindings of the BabyBear kernels. Elements are canonical uint32; see kernels/cpu/babybear.py for the shapes.
+#include <atomic>
+
+#include "babybear_hash.h"
+#include "babybear_ntt.h"
+#include "bindings.h"
+
+namespace dp {
+
+namespace {
+
+using In32 = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out32 = nb::ndarray<u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using poseidon2_babybear::Constants;
+using poseidon2_babybear::CONSTANTS;
+using poseidon2_babybear::DIGEST;
+using poseidon2_babybear::RATE;
+using poseidon2_babybear::WIDTH;
+
+constexpr size_t GRAIN = 1 << 12;  // products of a piece of work
+constexpr size_t HASH_GRAIN = 64;  // permutations
+
+// The constants of the permutation, then the diagonal of its internal layer; in Montgomery form from here on.
+Constants constants_of(const In32& words) {
+  expect(words, CONSTANTS + WIDTH, "constants");
+  Constants found;
+  for (int i = 0; i < CONSTANTS; ++i) found.round[i] = bb::to_montgomery(words.data()[i]);
+  for (int i = 0; i < WIDTH; ++i) found.diagonal[i] = bb::to_montgomery(words.data()[CONSTANTS + i]);
+  return found;
+}
+
+// out[i, j] = a[i, j] b[i, j] of outer x inner elements: a factor's step is 0 along an axis on which it stays the same.
+template <size_t DEGREE, class Product>
+void products(Pool& pool, In32 a, size_t a_outer, size_t a_inner, In32 b, size_t b_outer, size_t b_inner, size_t outer, Out32 out,
+              const Product& product) {
+  const size_t inner = outer ? count_of(out, outer * DEGREE, "out") : 0;
+  if (outer == 0 || inner == 0) return;
+  expect(a, ((outer - 1) * a_outer + (inner - 1) * a_inner + 1) * DEGREE, "a");
+  expect(b, ((outer - 1) * b_outer + (inner - 1) * b_inner + 1) * DEGREE, "b");
+  const u32 *pa = a.data(), *pb = b.data();
+  u32* po = out.data();
+  nb::gil_scoped_release release;
+  pool.ranges(outer * inner, GRAIN, [&](size_t begin, size_t end) {
+    for (size_t at = begin; at < end;) {
+      const size_t i = at / inner, first = at % inner, last = std::min(inner, first + (end - at));
+      const u32 *x = pa + i * a_outer * DEGREE, *y = pb + i * b_outer * DEGREE;
+      for (size_t j = first; j < last; ++j)
+        product(x + j * a_inner * DEGREE, y + j * b_inner * DEGREE, po + (i * inner + j) * DEGREE);
+      at += last - first;
+    }
+  });
+}
+
+void mul(Pool& pool, In32 a, size_t a_outer, size_t a_inner, In32 b, size_t b_outer, size_t b_inner, size_t outer, Out32 out) {
+  products<1>(pool, a, a_outer, a_inner, b, b_outer, b_inner, outer, out,
+              [](const u32* x, const u32* y, u32* z) { *z = bb::mul(bb::to_montgomery(*x), *y); });
+}
+
+void ext_mul(Pool& pool, In32 a, size_t a_outer, size_t a_inner, In32 b, size_t b_outer, size_t b_inner, size_t outer, Out32 out) {
+  products<4>(pool, a, a_outer, a_inner, b, b_outer, b_inner, outer, out,
+              [](const u32* x, const u32* y, u32* z) { bb::ext_mul(x, y, z); });
+}
+
+void ntt(Pool& pool, Out32 data, int log_n, size_t inner, In32 roots) {
+  if (log_n < 0 || log_n > bb::TWO_ADICITY) throw std::invalid_argument("log_n: out of range");
+  if (inner == 0) throw std::invalid_argument("inner: zero");
+  const size_t half = log_n ? (size_t)1 << (log_n - 1) : 0, batch = count_of(data, inner << log_n, "data");
+  expect(roots, half, "roots");
+  u32* values = data.data();
+  const u32* given = roots.data();
+  nb::gil_scoped_release release;
+  std::vector<u32> montgomery(half);
+  pool.ranges(half, GRAIN, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) montgomery[i] = bb::to_montgomery(given[i]);
+  });
+  babybear_ntt(pool, values, batch, log_n, inner, montgomery.data());
+}
+
+void permute(Pool& pool, In32 words, In32 states, Out32 out) {
+  const Constants with = constants_of(words);
+  const size_t n = count_of(states, WIDTH, "states");
+  expect(out, states.size(), "out");
+  const u32* in = states.data();
+  u32* to = out.data();
+  nb::gil_scoped_release release;
+  pool.ranges(n, HASH_GRAIN, [&](size_t begin, size_t end) {
+    babybear_permute(with, in + begin * WIDTH, end - begin, to + begin * WIDTH);
+  });
+}
+
+void hash_rows(Pool& pool, In32 words, In32 rows, Out32 out) {
+  const Constants with = constants_of(words);
+  const size_t n = count_of(out, DIGEST, "out");
+  if (n == 0) return;
+  const size_t columns = count_of(rows, n, "rows");
+  const u32* in = rows.data();
+  u32* to = out.data();
+  nb::gil_scoped_release release;
+  pool.ranges(n, HASH_GRAIN, [&](size_t begin, size_t end) {
+    babybear_hash_rows(with, in + begin * columns, columns, end - begin, to + begin * DIGEST);
+  });
+}
+
+// Parent i of digests i of `left` and `right`.
+void compress(Pool& pool, In32 words, In32 left, In32 right, Out32 out) {
+  const Constants with = constants_of(words);
+  const size_t n = count_of(out, DIGEST, "out");
+  expect(left, n * DIGEST, "left");
+  expect(right, n * DIGEST, "right");
+  const u32 *a = left.data(), *b = right.data();
+  u32* to = out.data();
+  nb::gil_scoped_release release;
+  pool.ranges(n, HASH_GRAIN, [&](size_t begin, size_t end) {
+    babybear_compress(with, a + begin * DIGEST, b + begin * DIGEST, DIGEST, end - begin, to + begin * DIGEST);
+  });
+}
+
+// The least witness; p if there is none.
+u32 grind(Pool& pool, In32 words, In32 state, int position, int bits) {
+  const Constants with = constants_of(words);
+  expect(state, WIDTH, "state");
+  if (position < 0 || position >= RATE) throw std::invalid_argument("position: out of range");
+  if (bits < 0 || bits > 30) throw std::invalid_argument("bits: out of range");
+  const u32* begin = state.data();
+  constexpr u64 PIECE = 512;
+  std::atomic<u64> next{0}, least{bb::P};
+  nb::gil_scoped_release release;
+  pool.run((size_t)pool.threads(), [&](size_t, int) {
+    for (u64 first = next.fetch_add(PIECE); first < least.load(); first = next.fetch_add(PIECE)) {
+      const size_t n = std::min(PIECE, bb::P - first), found = babybear_grind(with, begin, position, (u32)first, n, bits);
+      if (found == n) continue;
+      u64 known = least.load();
+      while (first + found < known && !least.compare_exchange_weak(known, first + found)) {
+      }
+    }
+  });
+  return (u32)least.load();
+}
+
+}  // namespace
+
+void bind_babybear(nb::module_& m) {
+  m.def("bb_mul", &mul);
+  m.def("bb_ext_mul", &ext_mul);
+  m.def("bb_ntt", &ntt);
+  m.def("bb_permute", &permute);
+  m.def("bb_hash_rows", &hash_rows);
+  m.def("bb_compress", &compress);
+  m.def("bb_grind", &grind);
+}
+
+}  // namespace dp

@@ -1,0 +1,49 @@
+"""The interface of the kernels over BabyBear: products, transforms, Poseidon2 and proofs of work.
+
+Elements, and elements of the extension in a last axis of 4, are those of `kernels.maths.babybear`: canonical uint32
+arrays on the host. Sums and differences of them are NumPy's, by the functions there.
+
+Implementation: `kernels.cpu.babybear`; reached as `Backend.babybear`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from kernels.maths.babybear import Elements
+
+
+class BabyBearKernels(ABC):
+    """The kernels over BabyBear. Factors broadcast as NumPy's do, over all axes but that of the extension."""
+
+    @abstractmethod
+    def mul(self, a: Elements, b: Elements) -> Elements:
+        """Return the product of base elements, elementwise."""
+
+    @abstractmethod
+    def ext_mul(self, a: Elements, b: Elements) -> Elements:
+        """Return the product of extension elements (..., 4), elementwise."""
+
+    @abstractmethod
+    def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
+        """Return values at the powers of a root of unity, as `kernels.maths.babybear_ntt.ntt`. Raises ValueError."""
+
+    @abstractmethod
+    def intt(self, values: Elements, axis: int = -1) -> Elements:
+        """Return coefficients, as `kernels.maths.babybear_ntt.intt`. Raises ValueError."""
+
+    @abstractmethod
+    def hash_rows(self, rows: Elements) -> Elements:
+        """Return the digests (n, 8) of rows (n, width), as `kernels.maths.poseidon2_babybear.hash_rows`."""
+
+    @abstractmethod
+    def compress(self, left: Elements, right: Elements) -> Elements:
+        """Return the parents (n, 8) of digests (n, 8)."""
+
+    @abstractmethod
+    def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
+        """Return the least w with which a sponge's state, w at `position`, permutes to `bits` low zeros of element 7.
+
+        Raises ValueError if there is none.
+        """

@@ -1,0 +1,85 @@
+"""The native BabyBear kernels against those in NumPy, which public numbers judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from kernels.cpu.babybear import CpuBabyBear
+from kernels.cpu.leased_pool import LeasedPool
+from kernels.errors import SizeError
+from kernels.host import native
+from kernels.maths.babybear import Elements, P
+from tests.support.numpy_babybear import NumpyBabyBear
+
+NUMPY = NumpyBabyBear()
+
+
+@pytest.fixture(params=native.variants())
+def kernels(request: pytest.FixtureRequest) -> Iterator[CpuBabyBear]:
+    pool = LeasedPool(native.load(request.param), 2)
+    yield CpuBabyBear(pool)
+    pool.close()
+
+
+def drawn(*shape: int) -> Elements:
+    """Random elements with the ends of the range among them."""
+    found = np.random.default_rng(sum(shape) + 1).integers(0, P, shape).astype(np.uint32)
+    found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
+    return found
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((5,), (5,)),
+        ((3, 1), (1, 7)),
+        ((), (4,)),
+        ((2, 3, 5), (3, 1)),
+        ((2, 1, 5), (2, 3, 5)),
+        ((2, 3, 1, 4), (1, 3, 5, 1)),
+        ((3, 1, 2), (3, 4, 1)),
+        ((1,), (9,)),
+        ((0,), (0,)),
+        ((1 << 13,), (1 << 13,)),
+    ],
+)
+def test_products_broadcast(kernels: CpuBabyBear, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    assert np.array_equal(kernels.mul(drawn(*a), drawn(*b)), NUMPY.mul(drawn(*a), drawn(*b)))
+    x, y = drawn(*a, 4), drawn(*b, 4)
+    assert np.array_equal(kernels.ext_mul(x, y), NUMPY.ext_mul(x, y))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((8,), -1), ((3, 16), -1), ((1,), 0), ((2, 8, 4), -2), ((32, 4), 0), ((3, 1 << 15), -1), ((1, 1 << 13, 4), -2)],
+)
+def test_transforms(kernels: CpuBabyBear, shape: tuple[int, ...], axis: int) -> None:
+    a = drawn(*shape)
+    before = a.copy()
+    values = kernels.ntt(a, axis)
+    assert np.array_equal(values, NUMPY.ntt(a, axis))
+    assert np.array_equal(kernels.intt(values, axis), a)
+    assert np.array_equal(a, before), "the argument stays as it was"
+
+
+@pytest.mark.parametrize("shape", [(5, 11), (16, 8), (3, 0), (0, 3), (1, 3), (200, 21)])
+def test_hashes_of_rows(kernels: CpuBabyBear, shape: tuple[int, int]) -> None:
+    assert np.array_equal(kernels.hash_rows(drawn(*shape)), NUMPY.hash_rows(drawn(*shape)))
+
+
+@pytest.mark.parametrize("n", [1, 8, 77])
+def test_compression(kernels: CpuBabyBear, n: int) -> None:
+    left, right = drawn(2 * n, 8)[::2], drawn(2 * n, 8)[1::2]
+    assert np.array_equal(kernels.compress(left, right), NUMPY.compress(left, right))
+
+
+@pytest.mark.parametrize("position", [0, 3, 7])
+def test_least_witness(kernels: CpuBabyBear, position: int) -> None:
+    state = drawn(16).tolist()
+    assert kernels.least_witness(state, position, 0) == 0
+    assert kernels.least_witness(state, position, 9) == NUMPY.least_witness(state, position, 9)
+    with pytest.raises(SizeError, match="16 elements, not 15"):
+        kernels.least_witness(state[:15], position, 9)

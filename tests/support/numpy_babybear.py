@@ -1,0 +1,42 @@
+"""The kernels over BabyBear in NumPy: what native implementations are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kernels.interface.babybear import BabyBearKernels
+from kernels.maths import babybear, babybear_ntt, poseidon2_babybear
+from kernels.maths.babybear import Elements, P, elements
+
+
+class NumpyBabyBear(BabyBearKernels):
+    def mul(self, a: Elements, b: Elements) -> Elements:
+        return babybear.mul(a, b)
+
+    def ext_mul(self, a: Elements, b: Elements) -> Elements:
+        return babybear.ext_mul(a, b)
+
+    def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
+        return babybear_ntt.ntt(coefficients, axis)
+
+    def intt(self, values: Elements, axis: int = -1) -> Elements:
+        return babybear_ntt.intt(values, axis)
+
+    def hash_rows(self, rows: Elements) -> Elements:
+        return poseidon2_babybear.hash_rows(rows)
+
+    def compress(self, left: Elements, right: Elements) -> Elements:
+        return poseidon2_babybear.compress(left, right)
+
+    def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
+        batch = 4 << bits
+        for first in range(0, P, batch):
+            tried = np.arange(first, min(first + batch, P), dtype=np.uint32)
+            states = np.tile(elements(state), (len(tried), 1))
+            states[:, position] = tried
+            found = np.flatnonzero(poseidon2_babybear.permute(states)[:, 7] & np.uint32((1 << bits) - 1) == 0)
+            if len(found):
+                return first + int(found[0])
+        raise ValueError(f"no element does the work of {bits} bits")
