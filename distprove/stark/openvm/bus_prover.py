@@ -8,12 +8,13 @@ from distprove.errors import UsageError
 from distprove.stark.openvm.proof import BusProof
 from distprove.stark.openvm.tables import eq_table, fold, line
 from distprove.stark.openvm.transcript import Transcript
-from kernels.maths.babybear import Elements, add, ext_mul, ext_one, total
+from kernels.interface.babybear import BabyBearKernels
+from kernels.maths.babybear import Elements, add, ext_one, total
 from kernels.maths.babybear_ntt import log2_of
 
 
 def prove_buses(
-    transcript: Transcript, pow_witness: int, fractions: Elements | None
+    k: BabyBearKernels, transcript: Transcript, pow_witness: int, fractions: Elements | None
 ) -> tuple[BusProof, list[Elements]]:
     """Prove that fractions (2, 2^n, 4), numerators then denominators, sum to zero; None stands for no fraction.
 
@@ -29,7 +30,7 @@ def prove_buses(
     while layers[-1].shape[1] > 1:
         p, q = layers[-1]
         p0, p1, q0, q1 = p[::2], p[1::2], q[::2], q[1::2]
-        layers.append(np.stack((add(ext_mul(p0, q1), ext_mul(p1, q0)), ext_mul(q0, q1))))
+        layers.append(np.stack((add(k.ext_mul(p0, q1), k.ext_mul(p1, q0)), k.ext_mul(q0, q1))))
     numerator, denominator = layers.pop()[:, 0]
     if numerator.any():
         raise UsageError("the traces do not balance their buses: the sum of all interactions is not zero")
@@ -42,7 +43,7 @@ def prove_buses(
     for layer in reversed(layers):
         halves = np.stack((layer[0, ::2], layer[0, 1::2], layer[1, ::2], layer[1, 1::2]))
         if point:
-            halves, sent, point = _prove_layer(transcript, halves, point)
+            halves, sent, point = _prove_layer(k, transcript, halves, point)
             rounds.append(sent)
         claim = halves[:, 0]
         claims.append(claim)
@@ -53,23 +54,23 @@ def prove_buses(
 
 
 def _prove_layer(
-    transcript: Transcript, halves: Elements, point: list[Elements]
+    k: BabyBearKernels, transcript: Transcript, halves: Elements, point: list[Elements]
 ) -> tuple[Elements, Elements, list[Elements]]:
     """The sumcheck of one layer, from p_0, p_1, q_0, q_1 (4, 2^n, 4) of the layer below and the claim's point.
 
     Returns these bound to the challenges, (4, 1, 4); the values sent, (n, 3, 4); and the challenges.
     """
     batch = np.array(transcript.sample_ext(), dtype=np.uint32)
-    eq = eq_table(point)
+    eq = eq_table(k, point)
     sent, drawn = [], []
     for _ in range(log2_of(len(eq))):
         values = []
         for weights, (p0, p1, q0, q1) in zip(line(eq, 3), line(halves, 3), strict=True):
             # p_0 q_1 + p_1 q_0 + batch q_0 q_1
-            terms = add(ext_mul(add(p0, ext_mul(q0, batch)), q1), ext_mul(p1, q0))
-            values.append(total(ext_mul(weights, terms), 0))
+            terms = add(k.ext_mul(add(p0, k.ext_mul(q0, batch)), q1), k.ext_mul(p1, q0))
+            values.append(total(k.ext_mul(weights, terms), 0))
         sent.append(np.stack(values))
         transcript.observe_words(sent[-1])
         drawn.append(np.array(transcript.sample_ext(), dtype=np.uint32))
-        halves, eq = fold(halves, drawn[-1]), fold(eq, drawn[-1])
+        halves, eq = fold(k, halves, drawn[-1]), fold(k, eq, drawn[-1])
     return halves, np.stack(sent), drawn

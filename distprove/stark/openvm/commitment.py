@@ -12,9 +12,10 @@ from distprove.errors import UsageError
 from distprove.stark.openvm.layout import Layout
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.tables import message
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import Elements
-from kernels.maths.babybear_ntt import log2_of, ntt
-from kernels.maths.poseidon2_babybear import DIGEST, compress, hash_rows
+from kernels.maths.babybear_ntt import log2_of
+from kernels.maths.poseidon2_babybear import DIGEST
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,15 @@ class MerkleTree:
     """Digests (2^k, 8) of each layer, from the leaves to the root."""
 
     @classmethod
-    def over(cls, matrix: Elements, log_fold: int) -> MerkleTree:
+    def over(cls, k: BabyBearKernels, matrix: Elements, log_fold: int) -> MerkleTree:
         """Hash a matrix whose number of rows is a power of two, at least 2^log_fold."""
-        nodes = hash_rows(matrix)
+        nodes = k.hash_rows(matrix)
         for _ in range(log_fold):
             pairs = nodes.reshape(-1, 2, len(matrix) >> log_fold, DIGEST)
-            nodes = compress(pairs[:, 0].reshape(-1, DIGEST), pairs[:, 1].reshape(-1, DIGEST))
+            nodes = k.compress(pairs[:, 0].reshape(-1, DIGEST), pairs[:, 1].reshape(-1, DIGEST))
         layers = [nodes]
         while len(layers[-1]) > 1:
-            layers.append(compress(layers[-1][::2], layers[-1][1::2]))
+            layers.append(k.compress(layers[-1][::2], layers[-1][1::2]))
         return cls(matrix, tuple(layers))
 
     @property
@@ -91,14 +92,14 @@ def stack(params: SystemParams, matrices: Sequence[Elements]) -> tuple[Layout, E
     return layout, cells.reshape(layout.width, -1)
 
 
-def commit(params: SystemParams, matrices: Sequence[Elements]) -> Stacked:
+def commit(k: BabyBearKernels, params: SystemParams, matrices: Sequence[Elements]) -> Stacked:
     """Stack, encode and hash matrices (width, height) in descending order of their heights. Raises UsageError."""
     layout, columns = stack(params, matrices)
-    return Stacked(layout, columns, MerkleTree.over(encode(params, columns), params.whir.log_fold))
+    return Stacked(layout, columns, MerkleTree.over(k, encode(k, params, columns), params.whir.log_fold))
 
 
-def encode(params: SystemParams, columns: Elements) -> Elements:
+def encode(k: BabyBearKernels, params: SystemParams, columns: Elements) -> Elements:
     """Return the codewords (2^(log_height + log_blowup), width) of stacked columns (width, 2^log_height)."""
     messages = np.zeros((len(columns), columns.shape[1] << params.log_blowup), dtype=np.uint32)
-    messages[:, : columns.shape[1]] = message(columns, params.log_skip)
-    return np.ascontiguousarray(ntt(messages).T)
+    messages[:, : columns.shape[1]] = message(k, columns, params.log_skip)
+    return np.ascontiguousarray(k.ntt(messages).T)

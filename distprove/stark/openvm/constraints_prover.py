@@ -9,7 +9,7 @@ import numpy as np
 
 from distprove.stark.openvm.graph import Graph
 from distprove.stark.openvm.proof import ConstraintProof
-from distprove.stark.openvm.rows import BASE, EXTENSION, Cells, Form, Plan, evaluate
+from distprove.stark.openvm.rows import BaseRing, Cells, ExtensionRing, Form, Plan, evaluate
 from distprove.stark.openvm.tables import eq_table, fold, lagrange, weighted
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate as at_point
@@ -22,6 +22,7 @@ from distprove.stark.openvm.univariate import (
     shifts,
     times_line,
 )
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import (
     Elements,
     P,
@@ -116,7 +117,7 @@ def bus_places(traces: Sequence[ProverTrace], log_skip: int) -> tuple[list[int],
     return starts, end.bit_length() if end else -1
 
 
-def fractions(traces: Sequence[ProverTrace], log_skip: int, weights: BusWeights) -> Elements | None:
+def fractions(k: BabyBearKernels, traces: Sequence[ProverTrace], log_skip: int, weights: BusWeights) -> Elements | None:
     """Return the fractions of all interactions in all rows, (2, 2^n, 4); None if there are none.
 
     A trace of fewer than 2^log_skip rows repeats, and its numerators are divided by the number of repetitions. Padding
@@ -141,7 +142,7 @@ def fractions(traces: Sequence[ProverTrace], log_skip: int, weights: BusWeights)
         room = found[:, start : start + count * rows].reshape(2, count, rows, 4)
         for first, cells in trace.blocks(log_skip, BLOCK_CELLS):
             begin, end = first << log_skip, (first << log_skip) + cells.selectors[0].size
-            for number, value in enumerate(evaluate(plan, cells, BASE, forms)):
+            for number, value in enumerate(evaluate(plan, cells, BaseRing(k), forms)):
                 flat = value.reshape(-1, 4) if value.ndim > 1 else value
                 room[number % 2, number // 2, begin:end] = flat
     found[1] = add(found[1], weights.alpha)
@@ -149,6 +150,7 @@ def fractions(traces: Sequence[ProverTrace], log_skip: int, weights: BusWeights)
 
 
 def prove_constraints(
+    k: BabyBearKernels,
     transcript: Transcript,
     traces: Sequence[ProverTrace],
     log_skip: int,
@@ -173,13 +175,13 @@ def prove_constraints(
     ]
 
     # 2. The univariate polynomial of each trace's three sums, without the factor eq.
-    eq_cubes = [eq_table(point[log_skip : log_skip + n]) for n in variables]
+    eq_cubes = [eq_table(k, point[log_skip : log_skip + n]) for n in variables]
     sums = [
-        first_round(trace, log_skip, eq_cube, of) for trace, eq_cube, of in zip(traces, eq_cubes, forms, strict=True)
+        first_round(k, trace, log_skip, eq_cube, of) for trace, eq_cube, of in zip(traces, eq_cubes, forms, strict=True)
     ]
     run = 1 << log_skip
     degree = (max_degree + 1) * (run - 1)
-    eq_rows = intt(eq_table(point[:log_skip]), -2)
+    eq_rows = intt(eq_table(k, point[:log_skip]), -2)
     eq_one = intt(lagrange(log_skip, point[0]), -2)
 
     # 3. Claim each trace's share in the numerator and the denominator of the buses: its sum over D.
@@ -210,7 +212,7 @@ def prove_constraints(
         combined.add_form(of[0], ext_mul(batch[2 * len(traces) + i], zero_scale))
         combined.add_form(of[1], ext_mul(batch[2 * i], bus_scale))
         combined.add_form(of[2], ext_mul(batch[2 * i + 1], bus_scale))
-        folded.append(_Folded(trace, bind_univariate(trace, log_skip, drawn[0]), combined))
+        folded.append(_Folded(k, trace, bind_univariate(k, trace, log_skip, drawn[0]), combined))
 
     # 6. The multilinear rounds. A trace that has no variable left is a constant times the challenges of later rounds.
     rounds, eq_drawn = [], ext_one()
@@ -220,7 +222,7 @@ def prove_constraints(
         tail = np.zeros(4, dtype=np.uint32)
         for each, n in zip(folded, variables, strict=True):
             if number < n:
-                values = each.round(eq_table(point[log_skip + number + 1 : log_skip + n]), max_degree)
+                values = each.round(eq_table(k, point[log_skip + number + 1 : log_skip + n]), max_degree)
                 heads = [add(head, ext_mul(value, eq_drawn)) for head, value in zip(heads, values, strict=True)]
             else:
                 tail = add(tail, each.exhausted(eq_drawn, drawn[-1]))
@@ -273,7 +275,7 @@ def bus_forms(
 
 
 def first_round(
-    trace: ProverTrace, log_skip: int, eq_cube: Elements, forms: tuple[Form, Form, Form]
+    k: BabyBearKernels, trace: ProverTrace, log_skip: int, eq_cube: Elements, forms: tuple[Form, Form, Form]
 ) -> tuple[Elements, Elements, Elements]:
     """The coefficients in Z of a trace's sums over the cube: constraints, numerators and denominators, without eq_D.
 
@@ -286,10 +288,10 @@ def first_round(
         return nothing, nothing, nothing
     plan, sums = _plan(trace.graph, forms), np.zeros((3, count, run, 4), dtype=np.uint32)
     for first, cells in trace.blocks(log_skip, BLOCK_CELLS // count):
-        further = cells.map(lambda columns: on_cosets(columns, count))
+        further = cells.map(lambda columns: on_cosets(k, columns, count))
         eq = eq_cube[first : first + cells.selectors.shape[1], None, None]
-        for number, value in enumerate(evaluate(plan, further, BASE, forms)):
-            sums[number] = add(sums[number], total(ext_mul(np.broadcast_to(value, (len(eq), count, run, 4)), eq), 0))
+        for number, value in enumerate(evaluate(plan, further, BaseRing(k), forms)):
+            sums[number] = add(sums[number], total(k.ext_mul(np.broadcast_to(value, (len(eq), count, run, 4)), eq), 0))
     vanishing = elements([pow(pow(shift, run, P) - 1, -1, P) for shift in shifts(count)])
     quotient = from_cosets(mul(sums[0], vanishing[:, None, None])[: degree - 1])
     # times Z^n - 1
@@ -300,10 +302,12 @@ def first_round(
     return zeros, from_cosets(sums[1]), from_cosets(sums[2])
 
 
-def bind_univariate(trace: ProverTrace, log_skip: int, at: Elements) -> Cells:
+def bind_univariate(k: BabyBearKernels, trace: ProverTrace, log_skip: int, at: Elements) -> Cells:
     """Bind Z in a trace's columns and selectors: values (width, 2^n, 4) over the cube."""
     weights = lagrange(log_skip, at)
-    found = [cells.map(lambda columns: weighted(columns, weights)) for _, cells in trace.blocks(log_skip, BLOCK_CELLS)]
+    found = [
+        cells.map(lambda columns: weighted(k, columns, weights)) for _, cells in trace.blocks(log_skip, BLOCK_CELLS)
+    ]
     columns = {name: np.concatenate([cells.columns[name] for cells in found], axis=1) for name in found[0].columns}
     return Cells(columns, np.concatenate([cells.selectors for cells in found], axis=1), trace.public)
 
@@ -311,8 +315,8 @@ def bind_univariate(trace: ProverTrace, log_skip: int, at: Elements) -> Cells:
 class _Folded:
     """A trace in the multilinear rounds."""
 
-    def __init__(self, trace: ProverTrace, cells: Cells, form: Form) -> None:
-        self._trace, self._cells, self._form = trace, cells, form
+    def __init__(self, k: BabyBearKernels, trace: ProverTrace, cells: Cells, form: Form) -> None:
+        self._k, self._trace, self._cells, self._form = k, trace, cells, form
         self._plan = _plan(trace.graph, [form])
         self._constant: Elements | None = None
 
@@ -325,14 +329,14 @@ class _Folded:
             if point:
                 columns = {name: add(at.columns[name], step[name]) for name in step}
                 at = Cells(columns, add(at.selectors, selector_step), at.public)
-            [value] = evaluate(self._plan, at, EXTENSION, [self._form])
-            found.append(total(ext_mul(np.broadcast_to(value, eq.shape), eq), 0))
+            [value] = evaluate(self._plan, at, ExtensionRing(self._k), [self._form])
+            found.append(total(self._k.ext_mul(np.broadcast_to(value, eq.shape), eq), 0))
         return found
 
     def exhausted(self, eq_drawn: Elements, drawn: Elements) -> Elements:
         """The value at the point so far, in the first round without variables; later times each round's challenge."""
         if self._constant is None:
-            [value] = evaluate(self._plan, self._cells, EXTENSION, [self._form])
+            [value] = evaluate(self._plan, self._cells, ExtensionRing(self._k), [self._form])
             self._constant = ext_mul(value.reshape(4), eq_drawn)
         else:
             self._constant = ext_mul(self._constant, drawn)
@@ -341,7 +345,7 @@ class _Folded:
     def bind(self, at: Elements) -> None:
         """Bind the first variable, if there is one left."""
         if self._cells.selectors.shape[1] > 1:
-            self._cells = self._cells.map(lambda table: fold(table, at))
+            self._cells = self._cells.map(lambda table: fold(self._k, table, at))
 
     def openings(self) -> list[Elements]:
         """The values of each part's columns, each with that of its next row if next rows are read: (values, 4)."""

@@ -22,11 +22,12 @@ from distprove.stark.openvm.traces import AirTrace, CachedMain
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.whir_prover import prove_whir
 from distprove.steps import Steps
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import Elements, ext_mul, ext_powers
 from kernels.maths.babybear_ntt import log2_of
 
 
-def prove(key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmProof:
+def prove(k: BabyBearKernels, key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmProof:
     """Prove that traces fulfil the constraints of a key and balance its buses.
 
     `traces` have passed `check_traces`. Raises UsageError for traces that do not fit the stack, do not balance their
@@ -41,13 +42,13 @@ def prove(key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmPro
     ordered = sorted(traces, key=lambda trace: (-trace.height, trace.air))
     airs = [key.airs[trace.air] for trace in ordered]
     with steps("main_stack"):
-        main = commit(params, [trace.common for trace in ordered])
+        main = commit(k, params, [trace.common for trace in ordered])
     with steps("further_stacks"):
         commitments, reads_next = [main], [[air.needs_next for air in airs]]
         for trace, air in zip(ordered, airs, strict=True):
             fixed = [] if air.preprocessed is None else [CachedMain(air.preprocessed.root, air.preprocessed.trace)]
             for part in (*fixed, *trace.cached):
-                commitments.append(_commit_part(params, part, air.name))
+                commitments.append(_commit_part(k, params, part, air.name))
                 reads_next.append([air.needs_next])
     if (width := sum(stacked.layout.width for stacked in commitments)) > params.w_stack:
         raise UsageError(f"the traces take {width} stacked columns, more than the key's {params.w_stack}")
@@ -83,23 +84,23 @@ def prove(key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmPro
         for trace, air in zip(ordered, airs, strict=True)
     ]
     with steps("buses"):
-        witness = transcript.grind(params.logup_pow_bits)
+        witness = transcript.grind(params.logup_pow_bits, k.least_witness)
         alpha, beta = (np.array(transcript.sample_ext(), dtype=np.uint32) for _ in range(2))
         longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))
-        buses, bus_point = prove_buses(transcript, witness, fractions(prover_traces, params.log_skip, weights))
+        buses, bus_point = prove_buses(k, transcript, witness, fractions(k, prover_traces, params.log_skip, weights))
 
     # 4. One sumcheck for all constraints, and for the claims about the fractions.
     with steps("constraints"):
         constraints, point = prove_constraints(
-            transcript, prover_traces, params.log_skip, params.max_constraint_degree, weights, bus_point
+            k, transcript, prover_traces, params.log_skip, params.max_constraint_degree, weights, bus_point
         )
 
     # 5. Reduce the claims about columns to claims about stacked columns, and open those.
     with steps("reduction"):
-        stacking, stacked_point = prove_stacking(transcript, params, commitments, reads_next, point)
+        stacking, stacked_point = prove_stacking(k, transcript, params, commitments, reads_next, point)
     with steps("opening"):
-        whir = prove_whir(transcript, params, commitments, cube_point(params, stacked_point))
+        whir = prove_whir(k, transcript, params, commitments, cube_point(params, stacked_point))
 
     return OpenVmProof(
         main_root=main.tree.root,
@@ -123,8 +124,8 @@ def cube_point(params: SystemParams, point: Sequence[Elements]) -> list[Elements
     return [*squares[: params.log_skip], *point[1:]]
 
 
-def _commit_part(params: SystemParams, part: CachedMain, name: str) -> Stacked:
-    stacked = commit(params, [part.columns])
+def _commit_part(k: BabyBearKernels, params: SystemParams, part: CachedMain, name: str) -> Stacked:
+    stacked = commit(k, params, [part.columns])
     if not np.array_equal(stacked.tree.root, part.root):
         raise UsageError(f"a preprocessed or cached trace of {name} has not the commitment that is stated for it")
     return stacked

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from distprove.stark.openvm.graph import Kind
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import Elements, P, add, ext, ext_mul, mul, neg, sub
 
 Node = tuple[int, int, int, int]
@@ -18,11 +19,7 @@ Value = int | Elements
 
 
 class Ring(Protocol):
-    """Arithmetic of values at points: base elements (...,) or extension elements (..., 4)."""
-
-    def add(self, a: Elements, b: Elements) -> Elements: ...
-
-    def sub(self, a: Elements, b: Elements) -> Elements: ...
+    """The products of values at points: base elements (...,) or extension elements (..., 4)."""
 
     def mul(self, a: Elements, b: Elements) -> Elements: ...
 
@@ -36,28 +33,33 @@ class Ring(Protocol):
 class BaseRing:
     """Points of the base field: values (...,)."""
 
-    add, sub, mul = staticmethod(add), staticmethod(sub), staticmethod(mul)
+    def __init__(self, k: BabyBearKernels) -> None:
+        self._k = k
+
+    def mul(self, a: Elements, b: Elements) -> Elements:
+        return self._k.mul(a, b)
 
     def constant(self, value: int) -> Elements:
         return np.asarray(value, dtype=np.uint32)
 
     def scaled(self, a: Elements, by: Elements) -> Elements:
-        return mul(a[..., None], by)
+        return self._k.mul(a[..., None], by)
 
 
 class ExtensionRing:
     """Points of the extension: values (..., 4)."""
 
-    add, sub, mul = staticmethod(add), staticmethod(sub), staticmethod(ext_mul)
+    def __init__(self, k: BabyBearKernels) -> None:
+        self._k = k
+
+    def mul(self, a: Elements, b: Elements) -> Elements:
+        return self._k.ext_mul(a, b)
 
     def constant(self, value: int) -> Elements:
         return ext(np.asarray(value, dtype=np.uint32))
 
     def scaled(self, a: Elements, by: Elements) -> Elements:
-        return ext_mul(a, by)
-
-
-BASE, EXTENSION = BaseRing(), ExtensionRing()
+        return self._k.ext_mul(a, by)
 
 
 @dataclass
@@ -179,7 +181,7 @@ def _apply(node: Node, cells: Cells, ring: Ring, values: Mapping[int, Value]) ->
         b = ring.constant(b)
     if kind == Kind.MUL:
         return ring.mul(a, b)
-    return ring.add(a, b) if kind == Kind.ADD else ring.sub(a, b)
+    return add(a, b) if kind == Kind.ADD else sub(a, b)
 
 
 def _negated(value: Value) -> Value:

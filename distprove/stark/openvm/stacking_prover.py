@@ -13,14 +13,13 @@ from distprove.stark.openvm.proof import StackingProof
 from distprove.stark.openvm.tables import eq_table, fold, lagrange, line, weighted
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate, multiply
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import (
     Elements,
     add,
-    ext_mul,
     ext_power,
     ext_powers,
     ext_scale,
-    mul,
     root_of_unity,
     sub,
     total,
@@ -45,6 +44,7 @@ class _Weights:
 
 
 def prove_stacking(
+    k: BabyBearKernels,
     transcript: Transcript,
     params: SystemParams,
     commitments: Sequence[Stacked],
@@ -68,7 +68,7 @@ def prove_stacking(
             if not placed.width:
                 continue
             if placed.log_height not in by_height:
-                by_height[placed.log_height] = _weights(params, placed.log_height, point)
+                by_height[placed.log_height] = _weights(k, params, placed.log_height, point)
             scales = own[:, 0], own[:, 1] if reads_next[number][placed.trace] else None
             jobs.append((number, placed, by_height[placed.log_height], scales))
 
@@ -83,21 +83,21 @@ def prove_stacking(
         if following is not None:
             parts += [(following, weights.eq_cube, weights.next_row), (following, weights.step_cube, weights.carry)]
         for scale, cube, row in parts:
-            sent = add(sent, multiply(intt(_combined(columns, scale, cube), -2), row, degree + 1))
+            sent = add(sent, multiply(intt(_combined(k, columns, scale, cube), -2), row, degree + 1))
     transcript.observe_words(sent)
     drawn = [np.array(transcript.sample_ext(), dtype=np.uint32)]
 
     # 3. Bind Z in the stacked columns, and in the weights, which become one table over all stacked columns.
     at_rows = lagrange(params.log_skip, drawn[0])
     runs = [stacked.columns.reshape(stacked.layout.width, -1, run) for stacked in commitments]
-    tables = [weighted(columns, at_rows) for columns in runs]
+    tables = [weighted(k, columns, at_rows) for columns in runs]
     weights_of = [np.zeros_like(table) for table in tables]
     for number, placed, weights, (own, following) in jobs:
         eq_row, next_row, carry = (evaluate(row, drawn[0]) for row in (weights.eq_row, weights.next_row, weights.carry))
-        table = ext_mul(own[:, None], ext_mul(weights.eq_cube, eq_row))
+        table = k.ext_mul(own[:, None], k.ext_mul(weights.eq_cube, eq_row))
         if following is not None:
-            step = add(ext_mul(weights.eq_cube, next_row), ext_mul(weights.step_cube, carry))
-            table = add(table, ext_mul(following[:, None], step))
+            step = add(k.ext_mul(weights.eq_cube, next_row), k.ext_mul(weights.step_cube, carry))
+            table = add(table, k.ext_mul(following[:, None], step))
         start = placed.start >> params.log_skip
         weights_of[number].reshape(-1, 4)[start : start + table.shape[0] * table.shape[1]] = table.reshape(-1, 4)
     values = np.concatenate(tables)
@@ -107,13 +107,13 @@ def prove_stacking(
     rounds = []
     for _ in range(params.n_stack):
         at = [
-            total(ext_mul(value, weight).reshape(-1, 4), 0)
+            total(k.ext_mul(value, weight).reshape(-1, 4), 0)
             for value, weight in zip(line(values, 2), line(weights_at, 2), strict=True)
         ]
         rounds.append(np.stack(at))
         transcript.observe_words(rounds[-1])
         drawn.append(np.array(transcript.sample_ext(), dtype=np.uint32))
-        values, weights_at = fold(values, drawn[-1]), fold(weights_at, drawn[-1])
+        values, weights_at = fold(k, values, drawn[-1]), fold(k, weights_at, drawn[-1])
 
     # 5. What is left are the stacked columns at the new point.
     transcript.observe_words(values)
@@ -123,7 +123,7 @@ def prove_stacking(
     return StackingProof(sent, sent_rounds, openings), drawn
 
 
-def _weights(params: SystemParams, log_height: int, point: Sequence[Elements]) -> _Weights:
+def _weights(k: BabyBearKernels, params: SystemParams, log_height: int, point: Sequence[Elements]) -> _Weights:
     """The weights of the columns with 2^log_height rows at a point.
 
     A column of fewer than 2^log_skip rows fills every n-th row of D, n = 2^missing. Its weights are the polynomial that
@@ -138,7 +138,7 @@ def _weights(params: SystemParams, log_height: int, point: Sequence[Elements]) -
     taken = slice(None, None, 1 << missing)
     eq_row, next_row, carry = (np.zeros((1 << log_skip, 4), dtype=np.uint32) for _ in range(3))
     eq_row[taken], next_row[taken] = lagrange(log_rows, at), lagrange(log_rows, after)
-    eq_cube = eq_table(point[1 : 1 + variables])
+    eq_cube = eq_table(k, point[1 : 1 + variables])
     # The step from the last point of D to 1 increments the bits: the previous entry of eq, cyclically.
     step_cube = sub(np.roll(eq_cube, 1, axis=0), eq_cube)
     if variables:
@@ -147,11 +147,11 @@ def _weights(params: SystemParams, log_height: int, point: Sequence[Elements]) -
     return _Weights(intt(eq_row, -2), intt(next_row, -2), intt(carry, -2), eq_cube, step_cube)
 
 
-def _combined(columns: Elements, scale: Elements, cube: Elements) -> Elements:
+def _combined(k: BabyBearKernels, columns: Elements, scale: Elements, cube: Elements) -> Elements:
     """Return the sum over columns and over the cube of columns (width, 2^n, rows) times scale (width, 4) and cube
     (2^n, 4), for each row of D: (rows, 4)."""
     found = np.zeros((columns.shape[2], 4), dtype=np.uint32)
-    weights = ext_mul(scale[:, None], cube)
+    weights = k.ext_mul(scale[:, None], cube)
     for own, weight in zip(columns, weights, strict=True):
-        found = add(found, total(mul(own[..., None], weight[:, None]), 0))
+        found = add(found, total(k.mul(own[..., None], weight[:, None]), 0))
     return found

@@ -10,35 +10,36 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.maths.babybear import Elements, P, add, ext_mul, ext_one, ext_scale, mul, powers, root_of_unity, sub
-from kernels.maths.babybear_ntt import intt, log2_of, ntt
+from kernels.interface.babybear import BabyBearKernels
+from kernels.maths.babybear import Elements, P, add, ext_mul, ext_one, ext_scale, powers, root_of_unity, sub
+from kernels.maths.babybear_ntt import log2_of, ntt
 
 
-def eq_table(point: Sequence[Elements], scale: Elements | None = None) -> Elements:
+def eq_table(k: BabyBearKernels, point: Sequence[Elements], scale: Elements | None = None) -> Elements:
     """Return eq(point, b) for all b, (2^n, 4), times `scale`."""
     table = (ext_one() if scale is None else scale)[None]
     for coordinate in point:
-        high = ext_mul(table, coordinate)
+        high = k.ext_mul(table, coordinate)
         table = np.concatenate((sub(table, high), high))
     return table
 
 
-def mobius_table(point: Sequence[Elements]) -> Elements:
+def mobius_table(k: BabyBearKernels, point: Sequence[Elements]) -> Elements:
     """Return the product over i of (1 - 2 x_i) where b_i = 0, x_i where b_i = 1, for all b, (2^n, 4).
 
     The sum over b of it times F(b) is f(point), if F has the values of f on the cube as its coefficients.
     """
     table = ext_one()[None]
     for coordinate in point:
-        high = ext_mul(table, coordinate)
+        high = k.ext_mul(table, coordinate)
         table = np.concatenate((sub(table, add(high, high)), high))
     return table
 
 
-def fold(table: Elements, at: Elements) -> Elements:
+def fold(k: BabyBearKernels, table: Elements, at: Elements) -> Elements:
     """Bind the first variable of tables (..., 2^n, 4) to an element (4,)."""
     low, high = table[..., ::2, :], table[..., 1::2, :]
-    return add(low, ext_mul(sub(high, low), at))
+    return add(low, k.ext_mul(sub(high, low), at))
 
 
 def line(table: Elements, points: int) -> list[Elements]:
@@ -68,14 +69,14 @@ def cube_coefficients(a: Elements) -> Elements:
     return a
 
 
-def message(columns: Elements, log_skip: int) -> Elements:
+def message(k: BabyBearKernels, columns: Elements, log_skip: int) -> Elements:
     """Return the messages that Reed-Solomon encodes, from columns (..., 2^n) of the base field.
 
     A run of 2^log_skip values of a column gives the coefficients of the polynomial over the subgroup D that has them.
     These are taken as coefficients of a multilinear polynomial, of which the message has the values on the cube.
     """
     runs = columns.reshape(*columns.shape[:-1], -1, 1 << log_skip)
-    return subset_sums(intt(runs)).reshape(columns.shape)
+    return subset_sums(k.intt(runs)).reshape(columns.shape)
 
 
 def lagrange(log_skip: int, at: Elements) -> Elements:
@@ -99,17 +100,17 @@ def roots(log_n: int) -> Elements:
     return powers(root_of_unity(log_n), 1 << log_n)
 
 
-def weighted(values: Elements, weights: Elements) -> Elements:
+def weighted(k: BabyBearKernels, values: Elements, weights: Elements) -> Elements:
     """Return the sums over the last axis of base elements (..., n) times weights (n, 4): (..., 4)."""
     found = np.zeros((*values.shape[:-1], 4), dtype=np.uint32)
     for z, weight in enumerate(weights):
-        found = add(found, mul(values[..., z, None], weight))
+        found = add(found, k.mul(values[..., z, None], weight))
     return found
 
 
-def linear_sum(coefficients: Elements, columns: Elements) -> Elements:
+def linear_sum(k: BabyBearKernels, coefficients: Elements, columns: Elements) -> Elements:
     """Return the sum over i of coefficients[i] times columns[i]: (k, 4) and base elements (k, n) give (n, 4)."""
     found = np.zeros((columns.shape[1], 4), dtype=np.uint32)
     for coefficient, column in zip(coefficients, columns, strict=True):
-        found = add(found, mul(column[:, None], coefficient))
+        found = add(found, k.mul(column[:, None], coefficient))
     return found

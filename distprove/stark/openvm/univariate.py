@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import (
     GENERATOR,
     Elements,
@@ -27,12 +28,12 @@ def shifts(count: int) -> list[int]:
     return [pow(GENERATOR, i + 1, P) for i in range(count)]
 
 
-def on_cosets(values: Elements, count: int) -> Elements:
+def on_cosets(k: BabyBearKernels, values: Elements, count: int) -> Elements:
     """Return the values on cosets, (..., count, n), of polynomials of degree below n with values (..., n) on D."""
     n = values.shape[-1]
-    coefficients = intt(values)
+    coefficients = k.intt(values)
     scales = np.stack([powers(shift, n) for shift in shifts(count)])
-    return ntt(mul(coefficients[..., None, :], scales))
+    return k.ntt(k.mul(coefficients[..., None, :], scales))
 
 
 @cache

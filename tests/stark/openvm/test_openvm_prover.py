@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,45 +12,60 @@ from distprove.errors import FormatError, UsageError
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.traces import AirTrace, check_traces, read_traces
 from distprove.steps import Steps
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import P
-from tests.support.openvm_golden import GOLDEN, key_of, proof_bytes, proof_of
+from tests.support.numpy_babybear import NumpyBabyBear
+from tests.support.openvm_golden import GOLDEN, NAMES, key_of, proof_bytes, proof_of
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Iterator[BabyBearKernels]:
+    backend = CpuBackend(threads=2)
+    yield backend.babybear
+    backend.close()
 
 
 def traces_of(name: str) -> tuple[AirTrace, ...]:
     return read_traces(GOLDEN / name / "traces.bin", key_of(name))
 
 
-@pytest.mark.parametrize("name", ["fibonacci", "mixed"])
-def test_the_same_bytes_as_their_prover(name: str) -> None:
-    proof = prove(key_of(name), traces_of(name), Steps())
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_bytes_as_their_prover(name: str, kernels: BabyBearKernels) -> None:
+    proof = prove(kernels, key_of(name), traces_of(name), Steps())
     assert proof.to_bytes() == proof_bytes(name)
 
 
-def test_another_trace_gives_another_commitment() -> None:
+def test_the_same_bytes_without_native_code() -> None:
+    proof = prove(NumpyBabyBear(), key_of("short"), traces_of("short"), Steps())
+    assert proof.to_bytes() == proof_bytes("short")
+
+
+def test_another_trace_gives_another_commitment(kernels: BabyBearKernels) -> None:
     [trace] = traces_of("fibonacci")
     changed = trace.common.copy()
     changed[0, 3] = (int(changed[0, 3]) + 1) % P
-    proof = prove(key_of("fibonacci"), [replace(trace, common=changed)], Steps())
+    proof = prove(kernels, key_of("fibonacci"), [replace(trace, common=changed)], Steps())
     assert not np.array_equal(proof.main_root, proof_of("fibonacci").main_root)
 
 
-def test_buses_that_do_not_balance_are_refused() -> None:
+def test_buses_that_do_not_balance_are_refused(kernels: BabyBearKernels) -> None:
     traces = list(traces_of("interactions"))
     changed = traces[0].common.copy()
     changed[0, 0] = (int(changed[0, 0]) + 1) % P
     traces[0] = replace(traces[0], common=changed)
     with pytest.raises(UsageError, match="do not balance their buses"):
-        prove(key_of("interactions"), traces, Steps())
+        prove(kernels, key_of("interactions"), traces, Steps())
 
 
-def test_a_cached_part_has_the_commitment_that_is_stated() -> None:
+def test_a_cached_part_has_the_commitment_that_is_stated(kernels: BabyBearKernels) -> None:
     traces = list(traces_of("cached"))
     number = next(i for i, trace in enumerate(traces) if trace.cached)
     first, *others = traces[number].cached
     changed = replace(first, columns=first.columns[:, ::-1].copy())
     traces[number] = replace(traces[number], cached=(changed, *others))
     with pytest.raises(UsageError, match="has not the commitment that is stated"):
-        prove(key_of("cached"), traces, Steps())
+        prove(kernels, key_of("cached"), traces, Steps())
 
 
 def test_traces_are_in_order_and_complete() -> None:
