@@ -51,6 +51,7 @@ REACHED = {
     "distprove.groth16.verifier": set[str](),
     "distprove.groth16.aggregate.jobs": set[str](),
     "distprove.stark.job_verifier": set[str](),
+    "distprove.stark.openvm.verifier": set[str](),
     "distprove.stark.recursion.root": set[str](),
     "distprove.stark.recursion.contract_proof": set[str](),
     "distprove.stark.recursion.jobs_root": set[str](),

@@ -36,6 +36,7 @@ OF_ONE_SYSTEM = (
             "gnark",
             "key",
             "new",
+            "openvm",
             "programs",
             "proof_json",
             "ptau",

@@ -109,6 +109,12 @@ def verify(
             help="The expected type of proof, where the statement names one, as StackedDrg32GiBV1_1.",
         ),
     ] = None,
+    openvm_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--openvm-key", metavar="KEY", help="The key to trust, of a proof of OpenVM 2 in its own encoding."
+        ),
+    ] = None,
     public: Annotated[
         Path | None,
         typer.Option(
@@ -130,9 +136,9 @@ def verify(
     A guest must have ended with --exit-code. With --public the proof must state these public values. A job with an
     output needs it, beside the proof or as --output. Of an aggregate of STARK jobs --vk and --program are for the jobs
     under that key or of that program. A wrap that a contract reads is verified with --wrap-vk from its proof.json,
-    public.json and program.msgpack; a proof.json of snarkjs with the public.json beside it. Exit code 0 only if
-    everything holds; 1 if something does not, or holds only under the file's own key; 2 if the file cannot be read as a
-    proof.
+    public.json and program.msgpack; a proof.json of snarkjs with the public.json beside it. A proof of OpenVM 2
+    needs --openvm-key. Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's own
+    key; 2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
@@ -148,6 +154,14 @@ def verify(
     from distprove.several import contract_verifier
     from distprove.verification import verify_proof
 
+    if openvm_key is not None:
+        from distprove.cli.openvm import verify_openvm
+
+        texts = (vk, program, arguments, job, srs_verifier, statement, output, public_input, public, circuit, proof_type)
+        if trust_own_key or exit_code or any(given is not None for given in (*texts, threads, tree_wires, wrap_vk)):
+            raise UsageError("--openvm-key goes with --security, --show-public and --json only")
+        verify_openvm(proof, openvm_key, security, show_public=show_public, as_json=as_json)
+        return
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()

@@ -27,7 +27,7 @@ from distprove.cli.pages.run import run_page
 from distprove.cli.pages.sweep import sweep_page
 from distprove.cli.safe_console import SafeConsole
 from distprove.cli.top import look, screen
-from distprove.errors import DistproveError, FormatError, UntrustedKey
+from distprove.errors import DistproveError, FormatError, InvalidProof, UntrustedKey
 from distprove.filecoin import bincode, kinds, porep, post, update
 from distprove.filecoin.c1 import parse_c1
 from distprove.filecoin.values import json_value
@@ -63,6 +63,9 @@ from distprove.stark.keyfile import key_content, program_of, read_key, shipped_k
 from distprove.stark.multilinear.params import Parameters as MultilinearParameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.system import MultilinearSystem
+from distprove.stark.openvm.key_file import key_from_bytes
+from distprove.stark.openvm.proof import OpenVmProof
+from distprove.stark.openvm.verifier import verify as verify_openvm
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.riscv.elf import parse_elf
@@ -76,7 +79,7 @@ from kernels.maths.curves import BLS12_381, BN254
 from tests.filecoin.sectors import SEALED, c1_text, facts_of, judged, raw_vanilla, statement_of
 from tests.fuzz import fuzz_mutations as mutations
 from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
-from tests.support import ROOT, multilinear_golden
+from tests.support import ROOT, multilinear_golden, openvm_golden
 from tests.support.aggregates import aggregated, keys_of, secret_of
 from tests.support.aggregates import job as simulated_job
 from tests.support.chained_keys import chained
@@ -129,6 +132,49 @@ def _scratch(prepare: Callable[[Path], object] = lambda folder: None) -> Callabl
 
 def _show(*what: Any) -> None:
     SafeConsole(file=StringIO(), width=120).print(*what)
+
+
+# -- OpenVM -----------------------------------------------------------------------------------------------------------
+
+OPENVM = "interactions"
+
+
+def _openvm_proofs() -> tuple[bytes, ...]:
+    return (openvm_golden.proof_bytes(OPENVM),)
+
+
+def _openvm_keys() -> tuple[bytes, ...]:
+    return tuple(openvm_golden.key_path(name).read_bytes() for name in (OPENVM, "preprocessed"))
+
+
+def use_openvm_proof(data: bytes) -> None:
+    """Another witness of a proof of work can be as good as the prover's; the statement is the same."""
+    proof, golden = OpenVmProof.from_bytes(data), openvm_golden.proof_of(OPENVM)
+    assert proof.to_bytes() == data
+    verify_openvm(openvm_golden.key_of(OPENVM), proof)
+    assert stated(proof) == stated(golden)
+
+
+def stated(proof: OpenVmProof) -> list[Any]:
+    heights = [trace and trace.log_height for trace in proof.traces]
+    return [proof.main_root.tolist(), [values.tolist() for values in proof.public_values], heights]
+
+
+def use_openvm_key(data: bytes) -> None:
+    """The hash covers all but the names of the AIRs and their preprocessed traces, which the verifier does not read."""
+    key = key_from_bytes(data)
+    with suppress(InvalidProof):
+        verify_openvm(key, openvm_golden.proof_of(OPENVM))
+        assert key.pre_hash.tolist() == openvm_golden.key_of(OPENVM).pre_hash.tolist()
+
+
+def json_header(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A key with another value in its header."""
+    data = rng.choice(seeds)
+    end = 16 + int.from_bytes(data[8:16], "little")
+    header = mutations.json_records(rng, [data[16:end]])
+    front = data[:8] + len(header).to_bytes(8, "little") + header
+    return front + bytes(-len(front) % 64) + data[-(-end // 64) * 64 :]
 
 
 # -- Groth16 ----------------------------------------------------------------------------------------------------------
@@ -807,6 +853,8 @@ TARGETS: dict[str, Target] = {
     "gnark-proof": Target(lambda: _gnark()[:1], use_gnark_proof, (other_bytes,), 300),
     "gnark-key": Target(lambda: _gnark()[1:2], use_gnark_key, (other_bytes,), 200),
     "gnark-public": Target(lambda: _gnark()[2:], use_gnark_public, (other_bytes,), 500),
+    "openvm-proof": Target(_openvm_proofs, use_openvm_proof, (other_bytes,), 60),
+    "openvm-key": Target(_openvm_keys, use_openvm_key, (other_bytes, json_header, json_header), 100),
     "groth16-file": Target(lambda: (_groth16().to_bytes(),), use_groth16_file, _FILE, 60),
     "aggregate": Target(
         lambda: (_aggregate().to_bytes(),), use_aggregate, (of_records(load_msgpack, dump_aggregate), *_MSGPACK), 100

@@ -22,7 +22,7 @@ from kernels.maths.poseidon2_babybear import DIGEST
 KEY_MAGIC, TRACES_MAGIC = b"OVMKEY01", b"OVMTRC01"
 VERSION = 1
 ALIGNMENT = 64
-MAX_BYTES = 1 << 40
+MAX_BYTES = 1 << 34
 _FRONT = struct.Struct("<8sQ")
 
 

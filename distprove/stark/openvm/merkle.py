@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from distprove.errors import InvalidProof
@@ -9,21 +12,35 @@ from kernels.maths.babybear import Elements
 from kernels.maths.poseidon2_babybear import DIGEST, compress, hash_rows
 
 
-def check_paths(root: Elements, indices: Elements, rows: Elements, paths: Elements, what: str) -> None:
-    """Raise InvalidProof unless leaves are those of a tree with this root.
+@dataclass(frozen=True)
+class OpenedTree:
+    """What is opened of a tree."""
 
-    `indices`: (queries,) numbers of leaves. `rows`: (queries, 2^k, width). `paths`: (queries, depth, 8), siblings from
-    the leaf on. A row is hashed by itself; the 2^k digests are the lowest levels of the tree.
-    """
-    queries, size, width = rows.shape
-    nodes = hash_rows(rows.reshape(queries * size, width)).reshape(queries, size, DIGEST)
+    what: str
+    root: Elements
+    """(8,)"""
+    rows: Elements
+    """Rows of each leaf, (queries, 2^k, width), hashed one by one. Their digests are the tree's lowest level."""
+    paths: Elements
+    """Siblings from the leaf on, (queries, depth, 8)."""
+
+
+def check_paths(indices: Elements, trees: Sequence[OpenedTree]) -> None:
+    """Raise InvalidProof unless the leaves with these numbers (queries,) are those of the trees, which are alike but
+    for the widths of their rows."""
+    queries, size, _ = trees[0].rows.shape
+    nodes = np.concatenate(
+        [hash_rows(t.rows.reshape(queries * size, -1)).reshape(queries, size, DIGEST) for t in trees]
+    )
     while nodes.shape[1] > 1:
         left, right = nodes[:, 0::2].reshape(-1, DIGEST), nodes[:, 1::2].reshape(-1, DIGEST)
-        nodes = compress(left, right).reshape(queries, -1, DIGEST)
-    node = nodes[:, 0]
+        nodes = compress(left, right).reshape(len(nodes), -1, DIGEST)
+    node, paths = nodes[:, 0], np.concatenate([tree.paths for tree in trees])
+    every = np.tile(indices, len(trees))
     for level in range(paths.shape[1]):
-        is_right = (indices >> np.uint32(level) & np.uint32(1)).astype(bool)[:, None]
+        is_right = (every >> np.uint32(level) & np.uint32(1)).astype(bool)[:, None]
         sibling = paths[:, level]
         node = compress(np.where(is_right, sibling, node), np.where(is_right, node, sibling))
-    if not np.array_equal(node, np.broadcast_to(root, node.shape)):
-        raise InvalidProof(f"a Merkle path of {what} does not lead to the root")
+    for tree, found in zip(trees, node.reshape(len(trees), queries, DIGEST), strict=True):
+        if (found != tree.root).any():
+            raise InvalidProof(f"a Merkle path of {tree.what} does not lead to its root")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.stark.openvm.field import BABYBEAR4, HALF, Ext, exts, interpolate, squares
-from distprove.stark.openvm.merkle import check_paths
+from distprove.stark.openvm.merkle import OpenedTree, check_paths
 from distprove.stark.openvm.proof import WhirProof
 from distprove.stark.openvm.shape import Shape
 from distprove.stark.openvm.transcript import Transcript
@@ -94,8 +94,7 @@ def verify_opening(
         indices = np.array(drawn, dtype=np.uint32)
         if i:
             word = proof.words[i - 1]
-            flat = word.reshape(queries, -1, DEGREE)
-            check_paths(proof.roots[i - 1], indices, flat, proof.word_paths[i - 1], f"codeword {i}")
+            check_paths(indices, [OpenedTree(f"codeword {i}", proof.roots[i - 1], word, proof.word_paths[i - 1])])
         else:
             word = _first_word(proof, roots, indices, mu)
         folded, points = fold(word, indices, params.log_domain(i), alphas[-whir.log_fold :])
@@ -115,14 +114,10 @@ def verify_opening(
 
 def _first_word(proof: WhirProof, roots: Sequence[Elements], indices: Elements, mu: Ext) -> Elements:
     """The leaves of the combined columns' codeword at the queries, (queries, 2^k, 4), from the opened rows."""
-    weights = ext_powers(np.array(mu, dtype=np.uint32), sum(rows.shape[-1] for rows in proof.rows))
-    word, first = np.zeros((*proof.rows[0].shape[:2], DEGREE), dtype=np.uint32), 0
-    for number, (root, rows, paths) in enumerate(zip(roots, proof.rows, proof.row_paths, strict=True)):
-        check_paths(root, indices, rows, paths, f"commitment {number}")
-        width = rows.shape[-1]
-        word = add(word, weighted(rows, weights[first : first + width]))
-        first += width
-    return word
+    opened = zip(roots, proof.rows, proof.row_paths, strict=True)
+    check_paths(indices, [OpenedTree(f"commitment {i}", *each) for i, each in enumerate(opened)])
+    rows = np.concatenate(proof.rows, axis=-1)
+    return weighted(rows, ext_powers(np.array(mu, dtype=np.uint32), rows.shape[-1]))
 
 
 def weighted(rows: Elements, weights: Elements) -> Elements:

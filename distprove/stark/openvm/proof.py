@@ -18,7 +18,13 @@ from kernels.maths.babybear import DEGREE, Elements, P
 from kernels.maths.poseidon2_babybear import DIGEST
 
 CODEC_VERSION = 3
+MAX_BYTES = 1 << 28
+"""Most bytes of a proof."""
 MAX_LOG_FOLD = 30
+MAX_ITEMS = 1 << 16
+"""Most AIRs of a proof, parts of an AIR and commitments."""
+MAX_ARRAYS = 1 << 18
+"""Most arrays of a proof. An array takes some hundred bytes, and its encoding may have four."""
 MAX_EMPTY = 1 << 20
 """Greatest length of an axis of an array that has no elements, which an encoding's size does not bound."""
 
@@ -151,14 +157,14 @@ class OpenVmProof:
         if (version := read.count()) != CODEC_VERSION:
             raise FormatError(f"{what}: version {version} of the encoding, not {CODEC_VERSION}")
         main_root = read.words(DIGEST)
-        airs = read.items(read.count(), 1 / 8)
+        airs = read.items()
         bits = [read.byte() for _ in range(-(-airs // 8))]
         if airs % 8 and bits[-1] >> airs % 8:
             raise FormatError(f"{what}: bits of AIRs beyond the last one")
         traces = tuple(
             TraceShape(read.count(), read.listed(DIGEST)) if bits[i // 8] >> i % 8 & 1 else None for i in range(airs)
         )
-        public_values = tuple(read.listed() for _ in range(read.items(read.count())))
+        public_values = tuple(read.listed() for _ in range(read.items()))
         proof = cls(
             main_root,
             traces,
@@ -215,7 +221,7 @@ def _read_constraints(read: _Reader) -> ConstraintProof:
         denominators,
         univariate,
         read.words(rounds, values, DEGREE),
-        tuple(tuple(read.listed(DEGREE) for _ in range(read.items(read.count()))) for _ in range(len(numerators))),
+        tuple(tuple(read.listed(DEGREE) for _ in range(read.items())) for _ in range(len(numerators))),
     )
 
 
@@ -229,7 +235,7 @@ def _write_stacking(out: _Writer, part: StackingProof) -> None:
 
 def _read_stacking(read: _Reader) -> StackingProof:
     univariate, rounds = read.listed(DEGREE), read.listed(2, DEGREE)
-    return StackingProof(univariate, rounds, tuple(read.listed(DEGREE) for _ in range(read.items(read.count()))))
+    return StackingProof(univariate, rounds, tuple(read.listed(DEGREE) for _ in range(read.items())))
 
 
 def _write_whir(out: _Writer, part: WhirProof) -> None:
@@ -276,7 +282,7 @@ def _read_whir(read: _Reader) -> WhirProof:
         raise FormatError(f"{read.what}: {folds} sumcheck rounds in {rounds} rounds of WHIR")
     size = 1 << log_fold
     samples, folding, query = read.words(rounds - 1, DEGREE), read.words(folds), read.words(rounds)
-    commitments = read.items(read.count(), 0)
+    commitments = read.items()
     if not commitments:
         raise FormatError(f"{read.what}: no commitment is opened")
     queries = read.count()
@@ -332,7 +338,7 @@ class _Reader:
 
     def __init__(self, data: bytes, what: str) -> None:
         self.what = what
-        self._data, self._at = memoryview(data), 0
+        self._data, self._at, self._arrays = memoryview(data), 0, 0
 
     def byte(self) -> int:
         return self._take(1)[0]
@@ -341,11 +347,16 @@ class _Reader:
         return int(struct.unpack("<I", self._take(4))[0])
 
     def word(self) -> int:
-        return int(self.words(1)[0])
+        if (value := self.count()) >= P:
+            raise FormatError(f"{self.what}: an element that is not below {P}")
+        return value
 
     def words(self, *shape: int) -> Elements:
         """Elements in an array of this shape."""
         size = math.prod(shape)
+        self._arrays += 1
+        if self._arrays > MAX_ARRAYS:
+            raise FormatError(f"{self.what}: more than {MAX_ARRAYS} lists")
         if not size and max(shape) > MAX_EMPTY:
             raise FormatError(f"{self.what}: a list of {max(shape)} items without content")
         words = np.frombuffer(self._take(4 * size), dtype="<u4").astype(np.uint32).reshape(shape)
@@ -357,10 +368,10 @@ class _Reader:
         """The length of the first axis, and items of the shape `each`."""
         return self.words(self.count(), *each)
 
-    def items(self, count: int, least_bytes: float = 4) -> int:
-        """Check a number of items that take at least so many bytes each."""
-        if count * least_bytes > len(self._data) - self._at or (not least_bytes and count > MAX_EMPTY):
-            raise FormatError(f"{self.what}: ends in a list of {count} items")
+    def items(self) -> int:
+        """A number of items that are read one by one."""
+        if (count := self.count()) > MAX_ITEMS:
+            raise FormatError(f"{self.what}: a list of {count} items, above {MAX_ITEMS}")
         return count
 
     def end(self) -> None:
