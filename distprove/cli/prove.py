@@ -19,6 +19,8 @@ from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, Writes, takes_groups
 from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
+from distprove.cli.prove_openvm import COMMAND as OPENVM
+from distprove.cli.prove_openvm import names_openvm, prove_openvm
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named, exit_code
 from distprove.formats.nearest import nearest
@@ -80,9 +82,12 @@ class ProveGroup(PlainGroup):
         return system_command(cmd_name) if cmd_name in SYSTEMS else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, subject_first(args, SYSTEMS))
+        args = subject_first(args, SYSTEMS)
+        return super().parse_args(ctx, [OPENVM, *args[1:]] if names_openvm(args) else args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] == OPENVM:
+            return "stark", self.commands[OPENVM], args[1:]
         if args[0] in SYSTEMS:
             return super().resolve_command(ctx, args)
         return "JOB.toml", self.commands[JOB_FILE], args
@@ -103,7 +108,8 @@ app = App(
     subcommand_metavar=f"{'|'.join(SYSTEMS)}|JOB.toml ...",
     help="Prove every partition of a job, verify each, and bind them into one proof.",
     epilog="What is proven is said by options, after the name of a proof system, or by a job file. "
-    "Exit code 0 only if every partition was proven and verified.",
+    "Exit code 0 only if every partition was proven and verified. "
+    "`distprove prove stark --openvm-key KEY --traces FILE --out RUN` gives a proof of OpenVM 2 in its own bytes.",
 )
 
 
@@ -139,6 +145,9 @@ def job_file(
         hint = nearest(str(path), SYSTEMS)
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file{hint}")
     _start(Job.from_toml(path), folder, execution, as_json)
+
+
+app.command(OPENVM, hidden=True)(prove_openvm)
 
 
 def system_command(system: str) -> Any:

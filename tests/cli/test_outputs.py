@@ -40,6 +40,8 @@ READ = {
         "program_file",
         "program_input",
         "program_public",
+        "openvm_key",
+        "traces",
     ),
 }
 """Names of the paths that commands read."""

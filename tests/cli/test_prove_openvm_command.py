@@ -1,0 +1,54 @@
+"""`distprove prove stark --openvm-key`: the proof that stark-backend's own prover gives, written and verified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import run, why_refused
+from tests.support.openvm_golden import GOLDEN, key_path, proof_bytes
+
+NAME = "fibonacci"
+GIVEN = ("--openvm-key", key_path(NAME), "--traces", GOLDEN / NAME / "traces.bin")
+
+
+def test_writes_the_proof_that_their_prover_writes(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = run("prove", "stark", *GIVEN, "--out", out, "--threads", 1)
+    assert done.exit_code == 0, done.output
+    assert "proved and verified" in done.output
+    assert "5.2 bits of security" in " ".join(done.output.split()), "a key of toy parameters is pointed out"
+    assert (out / "proof.bin").read_bytes() == proof_bytes(NAME)
+    verified = run("verify", out / "proof.bin", *GIVEN[:2], "--security", 5)
+    assert verified.exit_code == 0, verified.output
+    assert "--overwrite" in why_refused(run("prove", "stark", *GIVEN, "--out", out))
+
+
+def test_options_may_come_first_and_facts_as_json(tmp_path: Path) -> None:
+    done = run("prove", "--out", tmp_path, "stark", *GIVEN, "--threads", 1, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["status"], told["system"], told["bytes"]) == ("proved", "openvm", len(proof_bytes(NAME)))
+    assert told["seconds"].keys() > {"main_stack", "buses", "constraints", "reduction", "opening", "verify"}
+
+
+@pytest.mark.parametrize(("at", "message"), [(0, "violate a constraint"), (-8, "not below")])
+def test_traces_that_are_wrong_leave_no_proof(at: int, message: str, tmp_path: Path) -> None:
+    data = bytearray((GOLDEN / NAME / "traces.bin").read_bytes())
+    if at:
+        data[at : at + 4] = b"\xff" * 4  # no element
+    else:
+        data[-4] ^= 1
+    (tmp_path / "traces.bin").write_bytes(data)
+    done = run("prove", "stark", *GIVEN[:3], tmp_path / "traces.bin", "--out", tmp_path / "run", "--threads", 1)
+    assert done.exit_code == 2, done.output
+    assert message in " ".join(done.output.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_both_files_are_needed(tmp_path: Path) -> None:
+    done = run("prove", "stark", *GIVEN[:2], "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert "--traces" in done.output
