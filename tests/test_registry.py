@@ -39,6 +39,7 @@ OF_ONE_SYSTEM = (
             "openvm",
             "programs",
             "proof_json",
+            "prove_openvm",
             "ptau",
             "r1cs",
             "read_wrap",

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from distprove.cli import prove_openvm
 from distprove.cli.console import fail, print_json, reports_errors, warn
 from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, Writes, takes_groups
 from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
-from distprove.cli.prove_openvm import COMMAND as OPENVM
-from distprove.cli.prove_openvm import names_openvm, prove_openvm
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named, exit_code
 from distprove.formats.nearest import nearest
@@ -83,11 +82,11 @@ class ProveGroup(PlainGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = subject_first(args, SYSTEMS)
-        return super().parse_args(ctx, [OPENVM, *args[1:]] if names_openvm(args) else args)
+        return super().parse_args(ctx, [prove_openvm.COMMAND, *args[1:]] if prove_openvm.is_meant(args) else args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] == OPENVM:
-            return "stark", self.commands[OPENVM], args[1:]
+        if args[0] == prove_openvm.COMMAND:
+            return prove_openvm.BESIDE, self.commands[prove_openvm.COMMAND], args[1:]
         if args[0] in SYSTEMS:
             return super().resolve_command(ctx, args)
         return "JOB.toml", self.commands[JOB_FILE], args
@@ -108,8 +107,7 @@ app = App(
     subcommand_metavar=f"{'|'.join(SYSTEMS)}|JOB.toml ...",
     help="Prove every partition of a job, verify each, and bind them into one proof.",
     epilog="What is proven is said by options, after the name of a proof system, or by a job file. "
-    "Exit code 0 only if every partition was proven and verified. "
-    "`distprove prove stark --openvm-key KEY --traces FILE --out RUN` gives a proof of OpenVM 2 in its own bytes.",
+    f"Exit code 0 only if every partition was proven and verified. {prove_openvm.HINT}",
 )
 
 
@@ -147,7 +145,7 @@ def job_file(
     _start(Job.from_toml(path), folder, execution, as_json)
 
 
-app.command(OPENVM, hidden=True)(prove_openvm)
+app.command(prove_openvm.COMMAND, hidden=True)(prove_openvm.prove_traces)
 
 
 def system_command(system: str) -> Any:

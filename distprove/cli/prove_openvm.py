@@ -15,18 +15,21 @@ from distprove.errors import InputError, InvalidProof, UsageError
 
 COMMAND = "stark-openvm"
 """The command's name among those of `distprove prove`, where nobody types it."""
+BESIDE = "stark"
+"""The proof system under whose name it is typed."""
+HINT = "`distprove prove stark --openvm-key KEY --traces FILE --out RUN` gives a proof of OpenVM 2 in its own bytes."
 KEY_FLAG = "--openvm-key"
 PROOF = "proof.bin"
 
 
-def names_openvm(args: list[str]) -> bool:
+def is_meant(args: list[str]) -> bool:
     """Whether the words after `distprove prove` are `stark` and options for a proof of OpenVM."""
-    return args[:1] == ["stark"] and any(arg.partition("=")[0] == KEY_FLAG for arg in args)
+    return args[:1] == [BESIDE] and any(arg.partition("=")[0] == KEY_FLAG for arg in args)
 
 
 @reports_errors
 @takes_groups
-def prove_openvm(
+def prove_traces(
     openvm_key: Annotated[
         Path, typer.Option(KEY_FLAG, metavar="KEY", help="The proving key, as openvm-judge exports it.")
     ],

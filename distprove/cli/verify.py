@@ -137,8 +137,8 @@ def verify(
     output needs it, beside the proof or as --output. Of an aggregate of STARK jobs --vk and --program are for the jobs
     under that key or of that program. A wrap that a contract reads is verified with --wrap-vk from its proof.json,
     public.json and program.msgpack; a proof.json of snarkjs with the public.json beside it. A proof of OpenVM 2
-    needs --openvm-key. Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's own
-    key; 2 if the file cannot be read as a proof.
+    needs --openvm-key. Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's
+    own key; 2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
@@ -157,7 +157,19 @@ def verify(
     if openvm_key is not None:
         from distprove.cli.openvm import verify_openvm
 
-        texts = (vk, program, arguments, job, srs_verifier, statement, output, public_input, public, circuit, proof_type)
+        texts = (
+            vk,
+            program,
+            arguments,
+            job,
+            srs_verifier,
+            statement,
+            output,
+            public_input,
+            public,
+            circuit,
+            proof_type,
+        )
         if trust_own_key or exit_code or any(given is not None for given in (*texts, threads, tree_wires, wrap_vk)):
             raise UsageError("--openvm-key goes with --security, --show-public and --json only")
         verify_openvm(proof, openvm_key, security, show_public=show_public, as_json=as_json)

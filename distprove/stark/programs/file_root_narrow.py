@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.stark.air import Air, Bus, Expression, Table
+from distprove.stark.air import Air, Bus, Expression, Table, total
 from distprove.stark.programs.file_root_tables import (
     DIGEST_WORDS,
     FACT_LENGTH,
@@ -45,7 +45,6 @@ from distprove.stark.programs.keccak_slices import (
     blocks_for,
     constrain_slices,
     fill_slices,
-    total,
 )
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
