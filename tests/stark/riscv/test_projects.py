@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import distprove
@@ -75,6 +76,18 @@ def check_ledger(path: Path, host: dict[str, Any]) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_built_example_reads_writes_and_prints(language: str, host: dict[str, Any]) -> None:
     check_ledger(GUESTS / f"ledger_{language}.elf", host)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("size", [0x3000_0000, 0x7FFF_FFFF, 0xFFFF_FFFB, 0xFFFF_FFFC, 0xFFFF_FFFD, 0xFFFF_FFFF])
+def test_an_input_larger_than_the_heap_is_refused_before_it_is_read(language: str, size: int) -> None:
+    """Its size is the prover's word, and so are the words behind it. Four bytes more than 2^32 - 4 are none, so the
+    example in C took a block of 32 bytes for all of them: on and on, over the heap and then its own stack."""
+    execution = Execution(read_elf(GUESTS / f"ledger_{language}.elf"), Inputs())
+    machine = execution._machine
+    machine.start(np.array([size, *[0x41414141] * 64], dtype=np.uint32).view(np.uint8), np.zeros(4, dtype=np.uint8))
+    assert execution.run().exit_code == 254
+    assert machine.private_read == 1
 
 
 @pytest.mark.slow

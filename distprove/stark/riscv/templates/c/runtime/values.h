@@ -32,6 +32,7 @@ static inline void* values_memory(void* before, size_t size) {
 // An input as a reader. The input must be read once; free((void*)reader.bytes) gives its memory back.
 static inline Reader values_open(uint32_t call) {
   const size_t size = guest_call(call, 0);
+  if (size > SIZE_MAX - 4) values_fail("the input is larger than the memory");  // a prover chooses it
   uint8_t* bytes = values_memory(NULL, size + 4);
   for (size_t i = 0; i < size; i += 4) {
     const uint32_t word = guest_call(call, 0);
