@@ -1,6 +1,9 @@
-# Where every call of the guest arrives: from its trampoline, with ra behind that, the guest's own ra at -4, the operands at
-# -72, -76 and -80, and the call's number at -84. The top of memory is addressed from x0. All registers come back as they
-# were.
+// Where every call of a guest arrives: from its trampoline, with ra behind that and the guest's own ra at -4. The top of memory
+// is addressed from x0, so no register is needed to save the first.
+//
+// SP1's calls have their operands in registers, and their number and result in t0: all other registers come back as they were.
+// With OPERANDS_IN_MEMORY, for OpenVM's, the operands are at -72, -76 and -80, the first of them is the result, the call's number
+// is at -84, and t0 comes back, too.
   .section .text.entry, "ax"
   .globl handler
 handler:
@@ -20,14 +23,22 @@ handler:
   sw t4, -60(x0)
   sw t5, -64(x0)
   sw t6, -68(x0)
+#ifdef OPERANDS_IN_MEMORY
   sw t0, -88(x0)
+#endif
   lui sp, %hi(__handler_stack)
+#ifdef OPERANDS_IN_MEMORY
   lw a0, -72(x0)
   lw a1, -76(x0)
   lw a2, -80(x0)
   lw a3, -84(x0)
   jal answer
   sw a0, -72(x0)
+#else
+  mv a3, t0
+  jal answer
+  mv t0, a0
+#endif
   lw ra, -8(x0)
   lw sp, -12(x0)
   lw t1, -16(x0)
@@ -44,5 +55,7 @@ handler:
   lw t4, -60(x0)
   lw t5, -64(x0)
   lw t6, -68(x0)
+#ifdef OPERANDS_IN_MEMORY
   lw t0, -88(x0)
+#endif
   ret
