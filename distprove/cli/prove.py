@@ -316,26 +316,46 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     told = error.partition(": ")[0] if failed and not as_json else error
     hint: str | None
     refused = any(exit_code(error_named(kind)) == InputError.exit_code for kind in failed)
-    check = _check_of(run) if refused or not failed else ""  # to try again would end the same
+    options = _options_of(run)
+    check = _check_of(options) if refused or not failed else ""  # to try again would end the same
     if check:
         hint = f"run `{check}`: it names the rule, the row and the values"
     elif code == InputError.exit_code:
-        hint = _mended(run, report)
+        hint = _mended(run, report, _own_code(report, options))
     else:
-        hint = way_on(run, report) if failed else None
+        hint = way_on(run, report, _own_code(report, options)) if failed else None
     fail(told, hint)
     raise typer.Exit(code) from None
 
 
-def _check_of(run: Path) -> str:
-    """The command that checks the traces of the user's own program that a run proves; empty for any other job."""
+def _options_of(run: Path) -> dict[str, Any]:
+    """The options of the job that a run of this command proves, as its record has them."""
     from cluster.record.run import read_record
     from distprove.formats.folder import Folder
-    from distprove.formats.owncode import names_code
 
     with Folder.open(run) as folder:
         job = read_record(folder)["job"] or {}
-    options = job.get("options", {})
+    options: dict[str, Any] = job.get("options", {})
+    return options
+
+
+def _own_code(report: dict[str, Any], options: dict[str, Any]) -> str:
+    """The user's own program or circuit that a job names; empty for a job without."""
+    from distprove.formats.owncode import names_code
+
+    name = options.get(entry_of(report["system"]).options.code_field)
+    return name if isinstance(name, str) and names_code(name) else ""
+
+
+def _again(run: Path, code: str) -> str:
+    """The command that goes on with a run, whose folder must not choose `code` of the user's own."""
+    return shlex.join(["distprove", "resume", str(run), *(["--program", code] if code else [])])
+
+
+def _check_of(options: dict[str, Any]) -> str:
+    """The command that checks the traces of the user's own program that a job proves; empty for any other job."""
+    from distprove.formats.owncode import names_code
+
     program, arguments = options.get("program"), options.get("arguments") or {}
     if not isinstance(program, str) or not names_code(program):
         return ""
@@ -345,22 +365,23 @@ def _check_of(run: Path) -> str:
     return f"distprove air check {shlex.join(words)}"
 
 
-def _mended(run: Path, report: dict[str, Any]) -> str | None:
-    """What can be done about partitions whose inputs are at fault, if each has a file of its own."""
+def _mended(run: Path, report: dict[str, Any], code: str) -> str | None:
+    """What can be done about partitions whose inputs are at fault, if each has a file of its own. `code` is the user's
+    own program or circuit."""
     from cluster.record.run import StoredRun
 
     failed = {partition["name"] for partition in report["partitions"] if partition["status"] == "failed"}
     together = hasattr(entry_of(report["system"]).system_class(), "verify_job")
     if together or not failed <= StoredRun.read(run).files().keys():
         return None
-    return f"mend what failed, and distprove resume {quote(str(run))} proves it; what is proven is kept"
+    return f"mend what failed, and {_again(run, code)} proves it; what is proven is kept"
 
 
-def way_on(run: Path, report: dict[str, Any]) -> str:
-    """What can be done about partitions that failed."""
+def way_on(run: Path, report: dict[str, Any], code: str = "") -> str:
+    """What can be done about partitions that failed. `code` is the user's own program or circuit."""
     from kernels.errors import OutOfMemory
 
-    again = f"distprove resume {quote(str(run))}"
+    again = _again(run, code)
     if OutOfMemory.__name__ not in {partition["error_kind"] for partition in report["partitions"]}:
         return f"{again} tries the rest again"
     cut = "partitions" in settings_of(entry_of(report["system"]).options)

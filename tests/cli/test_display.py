@@ -179,6 +179,8 @@ def test_too_little_memory_is_answered_with_more_of_it_or_more_partitions() -> N
     assert "--partitions" in way_on(Path("run"), report([lacking], system="stark"))
     assert "--partitions" not in way_on(Path("run"), report([lacking], system="groth16"))
     assert way_on(Path("run"), report([partition("a")])) == "distprove resume run tries the rest again"
+    own = way_on(Path("my run"), report([partition("a")]), "mine:Mine")
+    assert own == "distprove resume 'my run' --program mine:Mine tries the rest again"
 
 
 def test_a_long_log_stays_short_and_ends_with_the_last() -> None:

@@ -99,7 +99,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     modules = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - modules:
-        if name.partition(".")[0] in ("own_programs", "evil", "run", "walk"):
+        if name.partition(".")[0] in ("own_factors", "own_programs", "evil", "run", "walk"):
             del sys.modules[name]
 
 
@@ -363,6 +363,35 @@ def test_the_guides_program_is_checked_proven_and_verified(folder: Path) -> None
         assert done.exit_code == 0, done.output
     assert "from 0, after 96 steps of at most 255 " in done.stdout
     assert "that you named, walk:Walk" in done.stdout
+
+
+FACTORS = """
+from distprove.circuits.builder import CircuitBuilder
+from kernels.maths.curves import BN254
+
+def factors():
+    b = CircuitBuilder(BN254)
+    left, right = b.private_input("left"), b.private_input("right")
+    b.inverse(left - 1)  # which 0 does not have
+    b.output("product", b.multiply(left, right))
+    return b
+"""
+
+
+def test_the_way_on_from_a_bad_input_names_the_users_own_circuit(folder: Path) -> None:
+    """A run folder chooses no code: `resume` without it is refused."""
+    (folder / "own_factors.py").write_text(FACTORS)
+    circuit, inputs = "own_factors:factors", folder / "in.json"
+    made = run("setup", "groth16", "--circuit", circuit, "--insecure-dev", "--out", folder / "f.zkey")
+    assert made.exit_code == 0, made.output
+    inputs.write_text('{"left": 1, "right": 7}')
+    given = ("--zkey", folder / "f.zkey", "--circuit", circuit, "--input", inputs, "--out", folder / "run")
+    done = run("prove", "groth16", *given, *LOCAL)
+    assert done.exit_code == 2
+    (way,) = re.findall(r"mend what failed, and distprove (resume .* --program \S+)", " ".join(done.stderr.split()))
+    inputs.write_text('{"left": 6, "right": 7}')
+    again = run(*way.split())
+    assert again.exit_code == 0, again.output
 
 
 def test_walks_that_do_not_meet_are_refused(folder: Path) -> None:
