@@ -283,7 +283,11 @@ def test_a_trace_that_breaks_a_rule_is_not_tried_again(folder: Path, name: str, 
 @pytest.mark.parametrize(
     ("name", "rule", "says"),
     [
-        ("Broken", "t.transition(t.next.x - after", r"Steps: transition\[0\], row 3: reads x, step, next.x; at walk\.py:{line}"),
+        (
+            "Broken",
+            "t.transition(t.next.x - after",
+            r"Steps: transition\[0\], row 3: reads x, step, next.x; at walk\.py:{line}",
+        ),
         ("OnBus", "t.send(BYTE", r"bus byte: a tuple is sent once by .*Steps at walk\.py:{line}; never received"),
         ("Unbalanced", "STATE", r"bus state: a tuple is (never sent; received|sent) once by .*Steps.* at walk\.py:"),
     ],
