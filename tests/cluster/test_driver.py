@@ -8,7 +8,6 @@ import json
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -29,9 +28,17 @@ from distprove.errors import CalledOff, FormatError, InvalidKey, InvalidProof, J
 from distprove.host.provenance import provenance
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, PartitionProof, StepTimes
+from distprove.system import Partition, PartitionProof
 from distprove.wanted import unless
-from tests.support.toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
+from tests.support.toy_system import (
+    SECRET,
+    Faults,
+    ToyProver,
+    ToySynthesiser,
+    ToySystem,
+    toy_backend,
+    until_called_off,
+)
 
 Make = Callable[..., Faults]
 Prove = Callable[..., Proof]
@@ -557,9 +564,8 @@ def test_a_job_that_is_cancelled_ends_and_can_be_resumed(
     cancel = threading.Event()
 
     def gate(partition: Partition) -> None:
-        while partition.index >= 4:  # until it is called off
-            with StepTimes().step("toy"):
-                time.sleep(0.01)
+        if partition.index >= 4:
+            until_called_off(partition)
 
     system = ToySystem(8, faults(), gate=gate)
 

@@ -196,6 +196,13 @@ def step_by_step(folder: Path, partition: Partition) -> None:
         (folder / "at-its-end").touch()
 
 
+def until_called_off(partition: Partition) -> None:
+    """A gate that opens for no partition: one that waits is given up when its job is over."""
+    while True:
+        with StepTimes().step("toy"):
+            time.sleep(0.01)
+
+
 RESIDENT: list[bytes] = []
 """Keys on the device of this process, of systems with a `capacity`."""
 
