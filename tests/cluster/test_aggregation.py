@@ -14,6 +14,7 @@ from cluster.driver import drive
 from cluster.opening import open_scheduler
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
+from cluster.scheduler.jobs import Progress
 from distprove.errors import InvalidProof
 from distprove.settings import ExecutorSettings
 from tests.support.toy_aggregate import DEVICE, AggregatingToy
@@ -36,10 +37,10 @@ class Aggregated:
 
 @pytest.fixture
 def proven(tmp_path: Path, run_toy: Callable[..., Any]) -> Callable[..., Aggregated]:
-    def prove_toy(system: AggregatingToy, settings: ExecutorSettings, **kinds: Any) -> Aggregated:
+    def prove_toy(system: AggregatingToy, settings: ExecutorSettings, progress: Any = None, **kinds: Any) -> Aggregated:
         for name, value in kinds.items():
             setattr(system, name, value)
-        run_toy(system, settings)
+        run_toy(system, settings, progress)
         return Aggregated(tmp_path / "run")
 
     return prove_toy
@@ -73,8 +74,15 @@ def test_a_worker_that_dies_leads_to_the_driver(
 def test_a_worker_that_dies_leads_to_another(
     local: ExecutorSettings, faults: Make, proven: Callable[..., Aggregated]
 ) -> None:
-    slow = {f"p{i}": 0.1 for i in range(16)}  # so that both have loaded the key
-    made = proven(AggregatingToy(16, faults(slow=slow)), replace(local, isolate=True, backend=PAIR), deaths=1)
+    given, ready = faults(holds={"": 0}), set[str | None]()
+
+    def progress(event: Progress) -> None:
+        if event.event == "worker-ready":
+            ready.add(event.worker)
+        if len(ready) == 2:  # both have loaded the key
+            (given.folder / "go").touch()
+
+    made = proven(AggregatingToy(16, given), replace(local, isolate=True, backend=PAIR), progress, deaths=1)
     assert (made.kind, made.here) == ("toy", False)
     ((died, _),) = made.failed
     assert {died, made.worker} == {"prover-0", "prover-1"}

@@ -139,7 +139,7 @@ def test_a_tree_that_is_interrupted_proves_nothing_again_that_was_kept(
     kept: int, settings: ExecutorSettings, make_tree: Callable[..., TreeSystem], run_toy: Prove, tmp_path: Path
 ) -> None:
     # The root begins ahead of verdicts, and would be proven before a busy driver hears of its children.
-    system = make_tree(slow={**dict.fromkeys(NAMES, 0.02), "root": 1.0})
+    system = make_tree(slow=dict.fromkeys(NAMES, 0.02), waits={"root": "resumed"})
 
     def progress(event: Progress) -> None:
         if event.done >= kept:
@@ -152,6 +152,7 @@ def test_a_tree_that_is_interrupted_proves_nothing_again_that_was_kept(
     before = proven(tmp_path)
     assert len(there) >= kept
     assert "root" not in there
+    system.faults.log("resumed")
     run_toy(system, settings).verify(system)
     assert by_status(tmp_path) == {"resumed": there, "proved": {*NAMES} - there}
     again = (proven(tmp_path) - before).keys()  # with what workers were at when their job ended
@@ -196,7 +197,7 @@ def test_a_packed_node_that_was_discarded_does_not_come_back_beside_its_childs_n
             raise Enough
 
     with pytest.raises(Enough):
-        run_toy(TreeSystem(16, faults(slow={"node-2": 1.0})), local, progress)
+        run_toy(TreeSystem(16, faults(waits={"node-2": "resumed"})), local, progress)
     run_toy(system, local).verify(system)
     assert by_status(tmp_path)["proved"] == {"node-2", "root"}
 

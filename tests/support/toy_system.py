@@ -354,8 +354,9 @@ class ToyProver:
         if self.system.verifies_in_python:
             faults.log(f"prove {name} on {ray_node()}")
         time.sleep(faults.slow.get(name, 0))
-        while name in faults.waits and faults.waits[name] not in (faults.folder / "log").read_text().splitlines():
-            time.sleep(0.02)
+        while name in faults.waits and not faults.logged(faults.waits[name]):
+            with StepTimes().step("toy"):  # it is given up when its job is over
+                time.sleep(0.02)
         most = faults.holds.get(process_name(), faults.holds.get("")) if faults.holds else None
         while most is not None and most <= self.begun and not (faults.folder / "go").exists():
             time.sleep(0.05)
