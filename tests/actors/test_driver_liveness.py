@@ -46,10 +46,11 @@ def test_a_worker_ends_when_neither_head_nor_driver_can_be_reached() -> None:
 
 
 def test_where_a_driver_was_never_reached_its_silence_says_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        dead = server.getsockname()[1]
-    process = serving(dead, dead, 0.5)
-    out, _ = process.communicate(timeout=200)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        dead = deaf.getsockname()[1]
+        process = serving(dead, dead, 0.5)
+        out, _ = process.communicate(timeout=200)
     assert (out, process.returncode) == ("serves\nstays\n", 0)
 
 

@@ -90,6 +90,12 @@ class DyingSynthesiser:
         self._synthesiser = ToySynthesiser(Faults(system.faults.folder, bad_input=bad), system.witness_bytes)
         self._dies = Counter(dies)
         self.rows: list[list[str]] = []
+        self._reached = threading.Event()
+
+    def gate(self, partition: Partition) -> None:
+        """A gate of the prover, which is no faster than this: when the witness of p70 is made, others wait."""
+        if partition.name == "p60":
+            assert self._reached.wait(60)
 
     def load(self) -> Timed:
         return Timed({}, time.time(), time.time())
@@ -97,6 +103,8 @@ class DyingSynthesiser:
     def make(self, partitions: Sequence[Partition]) -> list[Timed]:
         names = [partition.name for partition in partitions]
         self.rows.append(names)
+        if "p70" in names:
+            self._reached.set()
         for name in names:
             if self._dies[name]:
                 self._dies[name] -= 1
@@ -111,6 +119,21 @@ class DyingSynthesiser:
 
     def end(self) -> None:
         pass
+
+
+class Quick(Pace):
+    """Takes every witness and every proof for short, however busy the machine is."""
+
+    def made(self, seconds: float, nbytes: int) -> None:
+        super().made(patience.ROW / 1000, nbytes)
+
+    def proven(self, seconds: float) -> None:
+        super().proven(patience.ROW / 1000)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.worker.Pace", Quick)
 
 
 @contextmanager
@@ -145,6 +168,7 @@ def system(tmp_path: Path) -> ToySystem:
 def test_a_synthesiser_that_dies_in_a_row_loses_one_partition(system: ToySystem) -> None:
     """The others of the row are made by themselves; the one that kills is then charged for it alone."""
     synthesiser = DyingSynthesiser(system, {"p70": 2})
+    system.gate = synthesiser.gate
     with worker(system, synthesiser, Leases()) as made:
         found = outcomes(made, system.plan())
     died = [name for name, outcome in found.items() if outcome.error is not None]
@@ -159,6 +183,7 @@ def test_a_synthesiser_that_dies_in_a_row_loses_one_partition(system: ToySystem)
 
 def test_an_error_in_a_row_is_its_own_partition_s(system: ToySystem) -> None:
     synthesiser = DyingSynthesiser(system, {}, bad=("p70",))
+    system.gate = synthesiser.gate
     with worker(system, synthesiser, Leases()) as made:
         found = outcomes(made, system.plan())
     assert any(len(row) > 1 and "p70" in row for row in synthesiser.rows)
