@@ -19,7 +19,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests.support.collection import import_all
-from tests.support.distribution import rank_of, unit_of
+from tests.support.distribution import RAY_FIXTURES, rank_of, unit_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -116,6 +116,8 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if not set(RAY_FIXTURES).isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.ray)
         if item.get_closest_marker("ray") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(RAY_TIMEOUT))
     if hasattr(config, "workerinput"):  # one of several processes

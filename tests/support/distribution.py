@@ -11,7 +11,8 @@ from tests.support import ROOT
 RAY = "ray"
 """The unit of the tests over the Ray of the session: a second Ray would start beside the first one."""
 
-_FIXTURES = ("ray_cluster", "ray_settings", "own_ray")
+RAY_FIXTURES = ("ray_cluster", "ray_settings", "own_ray")
+"""Fixtures that give a test a Ray."""
 
 LONGEST: tuple[str, ...] = (
     RAY,
@@ -74,7 +75,7 @@ def _taking_ray(file: str) -> frozenset[str]:
     """The tests of a file that take the Ray of the session: all of them if a fixture or helper there takes it."""
     parts = re.split(r"^(?=def |class )", (ROOT / file).read_text(), flags=re.MULTILINE)
     named = {found[1]: part for part in parts if (found := re.match(r"(?:def|class) (\w+)", part))}
-    taking = {name for name, part in named.items() if any(fixture in part for fixture in _FIXTURES)}
+    taking = {name for name, part in named.items() if any(fixture in part for fixture in RAY_FIXTURES)}
     return frozenset(taking if all(name.startswith("test_") for name in taking) else named)
 
 
