@@ -36,7 +36,7 @@ from distprove.errors import ClusterError
 from distprove.measure.campaign.processes import marked
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import PartitionProof
+from distprove.system import Partition, PartitionProof, StepTimes
 from kernels.host.scratch import scratch_folder
 from tests.support import ROOT
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
@@ -387,9 +387,17 @@ def test_what_was_proven_before_a_loss_is_kept(
     """Some losses are made good; then the job ends, with a report, and can be resumed. Each comes as soon as a first
     partition is on disk."""
     settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND, in_flight=1)
-    system = ToySystem(12, faults(slow={f"p{i}": 0.3 for i in range(12)}))
     opened: list[Losing] = []
-    store = Run.store
+    store, passed = Run.store, list[str]()
+
+    def gate(partition: Partition) -> None:
+        """Two partitions more for each loss, however late the first one comes to the disk."""
+        while len(opened) <= losses and len(passed) >= 2 * len(opened):
+            with StepTimes().step("toy"):
+                time.sleep(0.01)
+        passed.append(partition.name)
+
+    system = ToySystem(12, faults(), gate=gate)
 
     def opens(settings: ExecutorSettings, *_: Any) -> Losing:
         opened.append(Losing(settings))
