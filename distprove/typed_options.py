@@ -28,6 +28,8 @@ class JobOptions(TypedDict, total=False):
     comm_r_old: str | None
     contract: bool
     engine: str | None
+    gnark_pk: File | None
+    gnark_vk: File | None
     grinding: int | None
     hash: str | None
     inputs: Inputs | None

@@ -169,7 +169,8 @@ class KeyRequest:
 
     system: str
     files: dict[str, str] = field(metadata={"schema": {"maxProperties": 4}})
-    """Paths on the service's machine by the settings of a job that name them: `zkey` or `params`, `r1cs`, `wasm`."""
+    """Paths on the service's machine by the settings of a job that name them: `zkey`, `params` or `gnark_pk` with
+    `gnark_vk`, `r1cs`, `wasm`."""
     circuit: str | None = None
     """The circuit that it is of, if that is in Python: one that ships with distprove."""
     base: str = ""

@@ -19,6 +19,7 @@ import numpy as np
 from distprove.errors import InvalidKey
 from distprove.groth16.combinations import coefficients, combination, same_pairing
 from distprove.groth16.key import Points, ProvingKey
+from distprove.groth16.keyfile import AnyProvingKey
 from distprove.groth16.params import ParamsKey, wires_of
 from distprove.groth16.vectors import finite
 from distprove.groth16.zkey import ZKey
@@ -140,7 +141,7 @@ def _units(zkey: ProvingKey) -> tuple[HostArray, HostArray]:
     return generator(zkey.curve, Group.G1), generator(zkey.curve, Group.G2)
 
 
-def find_damage(key: ZKey | ParamsKey, backend: Backend) -> str | None:
+def find_damage(key: AnyProvingKey, backend: Backend) -> str | None:
     """What shows that points of a key that passed its check are missing or in other places; None if nothing does.
 
     A wire has a point of A and B if it occurs in the matrix, one of C if it occurs in either, and B has the same

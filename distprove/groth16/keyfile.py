@@ -1,4 +1,4 @@
-"""Reads keys from the files of either library, snarkjs or bellperson."""
+"""Reads keys from the files of snarkjs, bellperson and gnark."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import UsageError
+from distprove.errors import FormatError, UsageError
 from distprove.groth16 import snarkjs
+from distprove.groth16.binfile import load
+from distprove.groth16.gnark import MAX_KEY_BYTES
+from distprove.groth16.gnark_key import GnarkKey, read_gnark_key
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import VK_SUFFIX, Constraints, ParamsKey, read_params, read_vk
 from distprove.groth16.r1cs import open_r1cs
 from distprove.groth16.zkey import ZKey, read_zkey
+
+AnyProvingKey = ZKey | ParamsKey | GnarkKey
 
 
 def read_verification_key(path: Path) -> VerificationKey:
@@ -29,12 +34,19 @@ def read_verification_key(path: Path) -> VerificationKey:
 
 def read_key(
     files: Mapping[str, Path | NDArray[np.uint8]], name: str, *, circuit: str | None = None, ceremony: bool = False
-) -> ZKey | ParamsKey:
-    """Read the proving key in `files`, "zkey" or "params", which errors call `name`. The circuit of a "params" is
-    "r1cs" among the files, or else the one in Python named `circuit`. `ceremony` is for `read_zkey`. Raises InputError
-    and its subclasses; UsageError for a circuit that is not there."""
+) -> AnyProvingKey:
+    """Read the proving key in `files`, "zkey", "params" or "gnark_pk", which errors call `name`. The circuit of a
+    "params" is "r1cs" among the files, or else the one in Python named `circuit`. A "gnark_pk" has "gnark_vk" and
+    "r1cs" beside it. `ceremony` is for `read_zkey`. Raises InputError and its subclasses; UsageError for a circuit that
+    is not there."""
     if "zkey" in files:
         return read_zkey(files["zkey"], name=name, ceremony=ceremony)
+    if "gnark_pk" in files:
+        vk, vk_name = load(files["gnark_vk"], f"the verifying key of {name}")
+        if vk.nbytes > MAX_KEY_BYTES:
+            raise FormatError(f"{vk_name}: larger than {MAX_KEY_BYTES} bytes")
+        opened_r1cs = open_r1cs(files["r1cs"], name=f"the circuit of {name}")
+        return read_gnark_key(files["gnark_pk"], vk.tobytes(), opened_r1cs, name=name, vk_name=vk_name)
 
     def opened() -> Constraints:
         if "r1cs" in files or circuit is None:

@@ -13,16 +13,20 @@ from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
 @dataclass(frozen=True)
 class Groth16Options(Options):
-    """A Groth16 key, `zkey` or `params` with its `r1cs` or `circuit`, with either `inputs` and what makes witnesses of
-    them, `wasm` or `circuit`, or `witnesses`."""
+    """A Groth16 key: `zkey`, `params` with its `r1cs` or `circuit`, or `gnark_pk` with `gnark_vk` and `r1cs`. With it
+    either `inputs` and what makes witnesses of them, `wasm` or `circuit`, or `witnesses`."""
 
     code_field = "circuit"
 
     zkey: Path | None = setting("the proving key", flag="--zkey")
     params: Path | None = setting("a proving key of bellperson's (.params) in place of a zkey", flag="--params")
+    gnark_pk: Path | None = setting(
+        "a proving key of gnark's in place of a zkey, with `gnark_vk` and `r1cs`", flag="--gnark-pk"
+    )
+    gnark_vk: Path | None = setting("the verifying key of `gnark_pk`", flag="--gnark-vk")
     r1cs: Path | None = setting(
-        "the circuit that `params` is for, where no `circuit` is named; beside a zkey it tells a bad witness from a "
-        "damaged key",
+        "the circuit that `params` or `gnark_pk` is for, where no `circuit` is named; beside a zkey it tells a bad "
+        "witness from a damaged key",
         flag="--r1cs",
     )
     wasm: Path | None = setting("the circuit's witness program (.wasm), for the inputs", flag="--wasm")
@@ -59,13 +63,19 @@ class Groth16Options(Options):
     def check(self) -> None:
         """Raise InputError unless every file exists and the partition names are valid and distinct, UsageError for what
         does not go together."""
-        if (self.zkey is None) == (self.params is None):
+        if (keys := sum(key is not None for key in (self.zkey, self.params, self.gnark_pk))) != 1:
             said = (
-                "give either `zkey` or `params`"
-                if self.zkey
-                else "no `zkey`: the proving key, nor `params` with `r1cs` or `circuit`"
+                "give one of `zkey`, `params` and `gnark_pk`"
+                if keys
+                else "no `zkey`: the proving key, nor `params` with `r1cs` or `circuit`, nor `gnark_pk`"
             )
             raise UsageError(said)
+        if (self.gnark_pk is None) != (self.gnark_vk is None) or (self.gnark_pk is not None and self.r1cs is None):
+            raise UsageError("`gnark_pk`, `gnark_vk` and `r1cs` (the circuit that they are for) go together")
+        if self.gnark_pk is not None and self.circuit is not None:
+            raise UsageError(
+                "`circuit` names circuits of this project, and `gnark_pk` is for one of gnark's: give `r1cs`"
+            )
         if self.params is not None and self.r1cs is None and self.circuit is None:
             raise UsageError("`params` and `r1cs` (the circuit that they are for), or `circuit`, go together")
         if bool(self.inputs) == bool(self.witnesses):

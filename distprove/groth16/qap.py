@@ -59,6 +59,16 @@ class Qap(Program[CsrMatrix]):
             _padded(r1cs.c, rows),
         )
 
+    @classmethod
+    def of_constraints_alone(cls, r1cs: R1cs) -> Qap:
+        """The program of a circuit without rows for public wires, as gnark has it. Raises InputError as `from_r1cs`.
+
+        Without these rows a public wire that occurs in no constraint may have any value. Its point of IC is infinity
+        then, which a `VerificationKey` refuses."""
+        log_domain = log_domain_of(r1cs.curve, max(0, r1cs.n_constraints - 1), 0)
+        padded = (_padded(matrix, 1 << log_domain) for matrix in (r1cs.a, r1cs.b, r1cs.c))
+        return cls(r1cs.curve, r1cs.n_vars, r1cs.n_public, log_domain, *padded)
+
     def with_roots_of(self, generator: int) -> Qap:
         """This program with row i at the point w^i for another root of unity w, a power of `generator`.
 

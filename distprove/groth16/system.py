@@ -27,9 +27,8 @@ from distprove.groth16.elements import Words
 from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once, find_damage
-from distprove.groth16.keyfile import read_key, read_verification_key
+from distprove.groth16.keyfile import AnyProvingKey, read_key, read_verification_key
 from distprove.groth16.options import Groth16Options
-from distprove.groth16.params import ParamsKey
 from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
 from distprove.groth16.r1cs import R1csFile, open_r1cs
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
@@ -58,6 +57,8 @@ MADE_WHERE_PROVEN = 1 << 22
 inputs: an H200 makes 130 million wires in 0.15 s, and copying them to it would take half of that."""
 
 SharedFiles = dict[str, NDArray[np.uint8]]
+KEY_FILES = ("zkey", "params", "gnark_pk", "gnark_vk", "r1cs")
+"""Names of the files of a key, the proving key first."""
 
 
 class Groth16System(Groth16Verifier):
@@ -110,7 +111,7 @@ class Groth16System(Groth16Verifier):
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
         """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its proving key."""
-        named = {"zkey": options.zkey, "params": options.params, "r1cs": options.r1cs}
+        named = {name: getattr(options, name) for name in KEY_FILES}
         files = {name: path for name, path in named.items() if path is not None}
         system = cls(files, options.sources, options.wasm, options.circuit)
         if options.aggregate is not None:
@@ -123,14 +124,17 @@ class Groth16System(Groth16Verifier):
         """The system of a key without a job, whose plan is empty: `files` are `zkey` or `params`, `r1cs` and `wasm`.
         Raises UsageError, and as the constructor."""
         key = {name: path for name, path in files.items() if name != "wasm"}
-        if unknown := key.keys() - {"zkey", "params", "r1cs"}:
-            raise UsageError(f"a key has no file `{min(unknown)[:100]}`: name `zkey` or `params`, `r1cs`, `wasm`")
-        if ("zkey" in key) == ("params" in key):
-            raise UsageError("give either `zkey` or `params`")
+        if unknown := key.keys() - {*KEY_FILES}:
+            raise UsageError(
+                f"a key has no file `{min(unknown)[:100]}`: name {', '.join(map(repr, KEY_FILES))}, 'wasm'"
+            )
+        if sum(name in key for name in ("zkey", "params", "gnark_pk")) != 1:
+            raise UsageError("give one of `zkey`, `params` and `gnark_pk`")
+        if "gnark_pk" in key and not {"gnark_vk", "r1cs"} <= key.keys():
+            raise UsageError("`gnark_pk`, `gnark_vk` and `r1cs` go together")
         if "params" in key and "r1cs" not in key and circuit is None:
             raise UsageError("`params` and `r1cs` (the circuit that they are for), or `circuit`, go together")
-        names: tuple[str, ...] = ("zkey", "params", "r1cs")
-        ordered = {name: key[name] for name in names if name in key}
+        ordered = {name: key[name] for name in KEY_FILES if name in key}
         made = Groth16System.__new__(cls)
         Groth16System.__init__(made, ordered, [InputFile("none", Path())], files.get("wasm"), circuit)
         return made.with_inputs(())
@@ -323,7 +327,7 @@ class CircuitWitnesses:
         self._circuit: CircuitProgram = witness_program(name)
         self._backend = CpuBackend(threads)
 
-    def check_for(self, key: ZKey | ParamsKey) -> None:
+    def check_for(self, key: AnyProvingKey) -> None:
         """Raise CurveMismatch or WitnessMismatch unless the key can be one of this circuit."""
         circuit = self._circuit
         if circuit.curve is not key.curve:
@@ -471,7 +475,7 @@ def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
     return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()
 
 
-def _key_bytes(key: ZKey | ParamsKey) -> int:
+def _key_bytes(key: AnyProvingKey) -> int:
     """As of `Groth16System.key_bytes`; the entries of a circuit that is not read are bounded by its file's size."""
     if isinstance(key, ZKey):
         return matrix_bytes(key)
@@ -479,7 +483,7 @@ def _key_bytes(key: ZKey | ParamsKey) -> int:
     return matrix_bytes(key, most) + key.data.nbytes
 
 
-def _key_facts(key: ZKey | ParamsKey) -> dict[str, Any]:
+def _key_facts(key: AnyProvingKey) -> dict[str, Any]:
     weakness = key.verification_key.weakness
     return {
         "curve": key.curve.title,

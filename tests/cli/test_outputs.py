@@ -42,6 +42,8 @@ READ = {
         "program_public",
         "openvm_key",
         "traces",
+        "gnark_pk",
+        "gnark_vk",
     ),
 }
 """Names of the paths that commands read."""

@@ -85,8 +85,12 @@ def test_a_key_is_listed_loaded_and_put_away_by_commands(folder: Path, where: li
     [
         (KeyRequest("stark", {"zkey": "key.zkey"}), UsageError, "loaded ahead for jobs of groth16, filecoin"),
         (KeyRequest("none", {"zkey": "key.zkey"}), UsageError, "loaded ahead for jobs of"),
-        (KeyRequest("groth16", {}), UsageError, "either `zkey` or `params`"),
-        (KeyRequest("groth16", {"zkey": "key.zkey", "params": "key.zkey"}), UsageError, "either `zkey` or `params`"),
+        (KeyRequest("groth16", {}), UsageError, "one of `zkey`, `params` and `gnark_pk`"),
+        (
+            KeyRequest("groth16", {"zkey": "key.zkey", "params": "key.zkey"}),
+            UsageError,
+            "one of `zkey`, `params` and `gnark_pk`",
+        ),
         (KeyRequest("groth16", {"params": "key.zkey"}), UsageError, "go together"),
         (KeyRequest("groth16", {"zkey": "key.zkey", "secret": "w.wtns"}), UsageError, "no file `secret`"),
         (KeyRequest("groth16", {"zkey": "../key.zkey"}), UsageError, "without `..`"),
