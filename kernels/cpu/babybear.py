@@ -56,6 +56,15 @@ class CpuBabyBear(BabyBearKernels):
             product(threads, a, *a_steps, b, *b_steps, outer, out.reshape(-1))  # type: ignore[operator]
         return out
 
+    def matmul(self, a: Elements, b: Elements) -> Elements:
+        (rows, inner), columns = a.shape, b.shape[1]
+        if b.shape[0] != inner:
+            raise SizeError(f"a matrix {a.shape} times one {b.shape}")
+        out = np.zeros((rows, columns), dtype=np.uint32)
+        with self._pool.leased(rows * inner * columns) as threads:
+            self._pool.native.bb_matmul(threads, _flat(a), _flat(b), rows, inner, columns, out.reshape(-1))
+        return out
+
     def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
         out = np.array(coefficients, dtype=np.uint32, order="C")
         self._transform(out, axis % out.ndim)
@@ -75,6 +84,15 @@ class CpuBabyBear(BabyBearKernels):
         if data.size:
             with self._pool.leased(data.size * max(1, log_n)) as threads:
                 self._pool.native.bb_ntt(threads, data.reshape(-1), log_n, inner, _roots(log_n))
+
+    def permute(self, state: Sequence[int]) -> list[int]:
+        words = elements(state)
+        if len(words) != WIDTH:
+            raise SizeError(f"a state is {WIDTH} elements, not {len(words)}")
+        out = np.empty_like(words)
+        self._pool.native.bb_permute(self._pool.threads, _constants(), words, out)
+        found: list[int] = out.tolist()
+        return found
 
     def hash_rows(self, rows: Elements) -> Elements:
         n, width = rows.shape

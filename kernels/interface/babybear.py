@@ -26,12 +26,20 @@ class BabyBearKernels(ABC):
         """Return the product of extension elements (..., 4), elementwise."""
 
     @abstractmethod
+    def matmul(self, a: Elements, b: Elements) -> Elements:
+        """Return the product (m, n) of matrices (m, k) and (k, n) of base elements."""
+
+    @abstractmethod
     def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
         """Return values at the powers of a root of unity, as `kernels.maths.babybear_ntt.ntt`. Raises ValueError."""
 
     @abstractmethod
     def intt(self, values: Elements, axis: int = -1) -> Elements:
         """Return coefficients, as `kernels.maths.babybear_ntt.intt`. Raises ValueError."""
+
+    @abstractmethod
+    def permute(self, state: Sequence[int]) -> list[int]:
+        """Return the permutation of one state of 16 elements."""
 
     @abstractmethod
     def hash_rows(self, rows: Elements) -> Elements:

@@ -18,11 +18,18 @@ class NumpyBabyBear(BabyBearKernels):
     def ext_mul(self, a: Elements, b: Elements) -> Elements:
         return babybear.ext_mul(a, b)
 
+    def matmul(self, a: Elements, b: Elements) -> Elements:
+        return np.asarray((a.astype(object) @ b.astype(object)) % P).astype(np.uint32)
+
     def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
         return babybear_ntt.ntt(coefficients, axis)
 
     def intt(self, values: Elements, axis: int = -1) -> Elements:
         return babybear_ntt.intt(values, axis)
+
+    def permute(self, state: Sequence[int]) -> list[int]:
+        found: list[int] = poseidon2_babybear.permute(elements(state)[None])[0].tolist()
+        return found
 
     def hash_rows(self, rows: Elements) -> Elements:
         return poseidon2_babybear.hash_rows(rows)

@@ -150,8 +150,5 @@ def _weights(k: BabyBearKernels, params: SystemParams, log_height: int, point: S
 def _combined(k: BabyBearKernels, columns: Elements, scale: Elements, cube: Elements) -> Elements:
     """Return the sum over columns and over the cube of columns (width, 2^n, rows) times scale (width, 4) and cube
     (2^n, 4), for each row of D: (rows, 4)."""
-    found = np.zeros((columns.shape[2], 4), dtype=np.uint32)
-    weights = k.ext_mul(scale[:, None], cube)
-    for own, weight in zip(columns, weights, strict=True):
-        found = add(found, total(k.mul(own[..., None], weight[:, None]), 0))
-    return found
+    weights = k.ext_mul(scale[:, None], cube).reshape(-1, 4)
+    return np.ascontiguousarray(k.matmul(np.ascontiguousarray(weights.T), columns.reshape(len(weights), -1)).T)

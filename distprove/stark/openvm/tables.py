@@ -102,15 +102,9 @@ def roots(log_n: int) -> Elements:
 
 def weighted(k: BabyBearKernels, values: Elements, weights: Elements) -> Elements:
     """Return the sums over the last axis of base elements (..., n) times weights (n, 4): (..., 4)."""
-    found = np.zeros((*values.shape[:-1], 4), dtype=np.uint32)
-    for z, weight in enumerate(weights):
-        found = add(found, k.mul(values[..., z, None], weight))
-    return found
+    return k.matmul(values.reshape(-1, len(weights)), weights).reshape(*values.shape[:-1], 4)
 
 
 def linear_sum(k: BabyBearKernels, coefficients: Elements, columns: Elements) -> Elements:
-    """Return the sum over i of coefficients[i] times columns[i]: (k, 4) and base elements (k, n) give (n, 4)."""
-    found = np.zeros((columns.shape[1], 4), dtype=np.uint32)
-    for coefficient, column in zip(coefficients, columns, strict=True):
-        found = add(found, k.mul(column[:, None], coefficient))
-    return found
+    """Return the sum over i of coefficients[i] times columns[i]: (m, 4) and base elements (m, n) give (4, n)."""
+    return k.matmul(np.ascontiguousarray(coefficients.T), columns)

@@ -18,6 +18,8 @@ from kernels.maths.babybear import Elements, P
 from kernels.maths.poseidon2_babybear import DIAGONAL, DIGEST, HALF_FULL, PARTIAL, RATE, WIDTH, permute, round_constants
 
 State = list[int]
+Permute = Callable[[Sequence[int]], State]
+"""Returns the permutation of a state."""
 Search = Callable[[Sequence[int], int, int], int]
 """A search for a proof of work: from a state, the position that the witness overwrites, and bits, to the witness."""
 
@@ -28,7 +30,9 @@ GRIND_BATCH = 1 << 14
 class Transcript:
     """A duplex sponge. Callers must observe everything that a challenge depends on before they sample it."""
 
-    def __init__(self) -> None:
+    def __init__(self, permute: Permute | None = None) -> None:
+        """Begin a transcript. `permute` replaces the permutation in Python."""
+        self._permutation = permute or permuted
         self._state: State = [0] * WIDTH
         self._absorbed = 0
         """Elements observed since the last permutation, below 8."""
@@ -37,7 +41,7 @@ class Transcript:
 
     def copy(self) -> Transcript:
         """Return a transcript in the same state."""
-        other = Transcript()
+        other = Transcript(self._permutation)
         other._state, other._absorbed, other._left = self._state.copy(), self._absorbed, self._left
         return other
 
@@ -107,7 +111,7 @@ class Transcript:
         return witness
 
     def _permute(self) -> None:
-        self._state = permuted(self._state)
+        self._state = self._permutation(self._state)
         self._absorbed, self._left = 0, RATE
 
 

@@ -26,10 +26,11 @@ from kernels.maths.babybear import (
     Elements,
     P,
     add,
-    ext,
     ext_mul,
     ext_powers,
+    mul,
     root_of_unity,
+    sub,
     total,
 )
 from kernels.maths.babybear_ntt import log2_of
@@ -49,7 +50,7 @@ def prove_whir(
     mu_witness = transcript.grind(whir.mu_pow_bits, k.least_witness)
     columns = np.concatenate([stacked.columns for stacked in commitments])
     combined = linear_sum(k, ext_powers(_drawn(transcript), len(columns)), columns)
-    values = np.ascontiguousarray(subset_sums(message(k, np.ascontiguousarray(combined.T), params.log_skip)).T)
+    values = np.ascontiguousarray(subset_sums(message(k, combined, params.log_skip)).T)
     weights = mobius_table(k, point)
 
     rounds: list[Elements] = []
@@ -134,25 +135,40 @@ def _opened_weights(
 ) -> Elements:
     """Return the sum over opened points z of a power of `scale` times eq(z, z^2, z^4, ...), a table (n, 4).
 
-    The power is 1 for the point outside of the domain, 2 for the first leaf, and so on.
+    The power is 1 for the point outside of the domain, 2 for the first leaf, and so on. The table of a leaf is the
+    product of two small ones, in the base field; the sum over leaves is a product of matrices.
     """
     log_n = log2_of(n)
     powers = ext_powers(scale, len(leaves) + 2)[1:]
-    root = root_of_unity(log_leaves)
-    points = [outside, *(ext(np.asarray(pow(root, leaf, P), dtype=np.uint32)) for leaf in leaves.tolist())]
-    found = np.zeros((n, 4), dtype=np.uint32)
-    for point, power in zip(points, powers, strict=True):
-        found = add(found, eq_table(k, _squares(point, log_n), power))
-    return found
+    coordinates = [outside]
+    while len(coordinates) < log_n:
+        coordinates.append(ext_mul(coordinates[-1], coordinates[-1]))
+    found = eq_table(k, coordinates[:log_n], powers[0])
+    log_low = log_n // 2
+    squares = root_powers(log_leaves, leaves)
+    low = _base_tables(squares, log_low)
+    for _ in range(log_low):
+        squares = mul(squares, squares)
+    high = mul(_base_tables(squares, log_n - log_low)[..., None], powers[1:, None])
+    # (4, high) by leaves, times leaves by low
+    by_leaf = np.ascontiguousarray(high.transpose(2, 1, 0)).reshape(-1, len(leaves))
+    return add(found, np.ascontiguousarray(k.matmul(by_leaf, low).reshape(4, n).T))
 
 
-def _squares(x: Elements, count: int) -> list[Elements]:
-    """Return x, x^2, x^4, ..., `count` of them."""
-    found = []
-    for _ in range(count):
-        found.append(x)
-        x = ext_mul(x, x)
-    return found
+def root_powers(log_n: int, exponents: NDArray[np.int64]) -> Elements:
+    """Return the powers of the 2^log_n-th root of unity."""
+    root = root_of_unity(log_n)
+    return np.array([pow(root, exponent, P) for exponent in exponents.tolist()], dtype=np.uint32)
+
+
+def _base_tables(points: Elements, variables: int) -> Elements:
+    """Return eq(z, z^2, z^4, ...) for base elements z (m,), tables (m, 2^variables)."""
+    tables = np.ones((len(points), 1), dtype=np.uint32)
+    for _ in range(variables):
+        high = mul(tables, points[:, None])
+        tables = np.concatenate((sub(tables, high), high), axis=1)
+        points = mul(points, points)
+    return tables
 
 
 def _drawn(transcript: Transcript) -> Elements:

@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "babybear_hash.h"
+#include "babybear_matmul.h"
 #include "babybear_ntt.h"
 #include "bindings.h"
 
@@ -59,6 +60,17 @@ void mul(Pool& pool, In32 a, size_t a_outer, size_t a_inner, In32 b, size_t b_ou
 void ext_mul(Pool& pool, In32 a, size_t a_outer, size_t a_inner, In32 b, size_t b_outer, size_t b_inner, size_t outer, Out32 out) {
   products<4>(pool, a, a_outer, a_inner, b, b_outer, b_inner, outer, out,
               [](const u32* x, const u32* y, u32* z) { bb::ext_mul(x, y, z); });
+}
+
+void matmul(Pool& pool, In32 a, In32 b, size_t rows, size_t inner, size_t columns, Out32 out) {
+  expect(a, rows * inner, "a");
+  expect(b, inner * columns, "b");
+  expect(out, rows * columns, "out");
+  if (inner >> 32) throw std::invalid_argument("inner: out of range");
+  const u32 *pa = a.data(), *pb = b.data();
+  u32* po = out.data();
+  nb::gil_scoped_release release;
+  babybear_matmul(pool, pa, pb, rows, inner, columns, po);
 }
 
 void ntt(Pool& pool, Out32 data, int log_n, size_t inner, In32 roots) {
@@ -142,6 +154,7 @@ u32 grind(Pool& pool, In32 words, In32 state, int position, int bits) {
 void bind_babybear(nb::module_& m) {
   m.def("bb_mul", &mul);
   m.def("bb_ext_mul", &ext_mul);
+  m.def("bb_matmul", &matmul);
   m.def("bb_ntt", &ntt);
   m.def("bb_permute", &permute);
   m.def("bb_hash_rows", &hash_rows);

@@ -52,6 +52,14 @@ def test_products_broadcast(kernels: CpuBabyBear, a: tuple[int, ...], b: tuple[i
     assert np.array_equal(kernels.ext_mul(x, y), NUMPY.ext_mul(x, y))
 
 
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 1, 1), (3, 7, 300), (4, 0, 5), (2, 600, 3), (0, 2, 2)])
+def test_products_of_matrices(kernels: CpuBabyBear, rows: int, inner: int, columns: int) -> None:
+    a, b = drawn(rows, inner), drawn(inner, columns)
+    assert np.array_equal(kernels.matmul(a, b), NUMPY.matmul(a, b))
+    with pytest.raises(SizeError, match="times one"):
+        kernels.matmul(a, drawn(inner + 1, columns))
+
+
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [((8,), -1), ((3, 16), -1), ((1,), 0), ((2, 8, 4), -2), ((32, 4), 0), ((3, 1 << 15), -1), ((1, 1 << 13, 4), -2)],
@@ -63,6 +71,13 @@ def test_transforms(kernels: CpuBabyBear, shape: tuple[int, ...], axis: int) -> 
     assert np.array_equal(values, NUMPY.ntt(a, axis))
     assert np.array_equal(kernels.intt(values, axis), a)
     assert np.array_equal(a, before), "the argument stays as it was"
+
+
+def test_permutation(kernels: CpuBabyBear) -> None:
+    state = drawn(16).tolist()
+    assert kernels.permute(state) == NUMPY.permute(state)
+    with pytest.raises(SizeError, match="16 elements, not 15"):
+        kernels.permute(state[1:])
 
 
 @pytest.mark.parametrize("shape", [(5, 11), (16, 8), (3, 0), (0, 3), (1, 3), (200, 21)])
