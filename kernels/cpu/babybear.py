@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.errors import SizeError
+from kernels.host.babybear import permutation_constants, permuted
 from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import DEGREE, Elements, P, elements, powers, root_of_unity
 from kernels.maths.babybear_ntt import log2_of
-from kernels.maths.poseidon2_babybear import DIAGONAL, DIGEST, WIDTH, round_constants
+from kernels.maths.broadcasting import Broadcast
+from kernels.maths.poseidon2_babybear import DIGEST, WIDTH
 
 PERMUTATION = 800
 """Field multiplications of a permutation."""
-
-
-@cache
-def _constants() -> Elements:
-    return elements((*round_constants(), *DIAGONAL))
 
 
 @cache
@@ -41,19 +39,14 @@ class CpuBabyBear(BabyBearKernels):
     def ext_mul(self, a: Elements, b: Elements) -> Elements:
         return self._product(self._pool.native.bb_ext_mul, a, b, (DEGREE,))
 
-    def _product(self, product: object, a: Elements, b: Elements, item: tuple[int, ...]) -> Elements:
-        """The product of elements of the shape `item`. A factor that stays the same along leading or trailing axes is
-        not copied there."""
-        axes = len(item)
-        shape = np.broadcast_shapes(a.shape[: a.ndim - axes], b.shape[: b.ndim - axes])
-        out = np.empty((*shape, *item), dtype=np.uint32)
-        if not out.size:
-            return out
-        split = _split(a.shape[: a.ndim - axes], b.shape[: b.ndim - axes], len(shape))
-        outer = int(np.prod(shape[:split], dtype=np.int64))
-        (a, *a_steps), (b, *b_steps) = (_steps(each, shape, split, axes) for each in (a, b))
-        with self._pool.leased(out.size) as threads:
-            product(threads, a, *a_steps, b, *b_steps, outer, out.reshape(-1))  # type: ignore[operator]
+    def _product(self, product: Any, a: Elements, b: Elements, item: tuple[int, ...]) -> Elements:
+        """The product of elements of the shape `item`."""
+        both = Broadcast.of(a, b, len(item))
+        out = np.empty((*both.shape, *item), dtype=np.uint32)
+        if out.size:
+            words = [word for each in (both.a, both.b) for word in (each.items, each.outer, each.inner)]
+            with self._pool.leased(out.size) as threads:
+                product(threads, *words, both.outer, out.reshape(-1))
         return out
 
     def matmul(self, a: Elements, b: Elements) -> Elements:
@@ -86,32 +79,26 @@ class CpuBabyBear(BabyBearKernels):
                 self._pool.native.bb_ntt(threads, data.reshape(-1), log_n, inner, _roots(log_n))
 
     def permute(self, state: Sequence[int]) -> list[int]:
-        words = elements(state)
-        if len(words) != WIDTH:
-            raise SizeError(f"a state is {WIDTH} elements, not {len(words)}")
-        out = np.empty_like(words)
-        self._pool.native.bb_permute(self._pool.threads, _constants(), words, out)
-        found: list[int] = out.tolist()
-        return found
+        return permuted(self._pool.native, self._pool.threads, state)
 
     def hash_rows(self, rows: Elements) -> Elements:
         n, width = rows.shape
         out = np.zeros((n, DIGEST), dtype=np.uint32)
         with self._pool.leased(n * -(-width // DIGEST) * PERMUTATION) as threads:
-            self._pool.native.bb_hash_rows(threads, _constants(), _flat(rows), out.reshape(-1))
+            self._pool.native.bb_hash_rows(threads, permutation_constants(), _flat(rows), out.reshape(-1))
         return out
 
     def compress(self, left: Elements, right: Elements) -> Elements:
         out = np.empty((len(left), DIGEST), dtype=np.uint32)
         with self._pool.leased(len(left) * PERMUTATION) as threads:
-            self._pool.native.bb_compress(threads, _constants(), _flat(left), _flat(right), out.reshape(-1))
+            self._pool.native.bb_compress(threads, permutation_constants(), _flat(left), _flat(right), out.reshape(-1))
         return out
 
     def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
         if len(state) != WIDTH:
             raise SizeError(f"a state is {WIDTH} elements, not {len(state)}")
         with self._pool.leased(PERMUTATION << bits) as threads:
-            witness = int(self._pool.native.bb_grind(threads, _constants(), elements(state), position, bits))
+            witness = int(self._pool.native.bb_grind(threads, permutation_constants(), elements(state), position, bits))
         if witness == P:
             raise ValueError(f"no element does the work of {bits} bits")
         return witness
@@ -119,25 +106,3 @@ class CpuBabyBear(BabyBearKernels):
 
 def _flat(array: Elements) -> Elements:
     return np.ascontiguousarray(array, dtype=np.uint32).reshape(-1)
-
-
-def _split(a: tuple[int, ...], b: tuple[int, ...], axes: int) -> int:
-    """Where to cut the common axes in two groups, so that each factor varies over all of a group or stays the same."""
-    varies = [[size > 1 for size in (1,) * (axes - len(shape)) + shape] for shape in (a, b)]
-    changes = [i for i in range(1, axes) if any(own[i] != own[i - 1] for own in varies)]
-    return changes[-1] if changes else 0
-
-
-def _steps(array: Elements, shape: tuple[int, ...], split: int, axes: int) -> tuple[Elements, int, int]:
-    """Elements of a factor, flat, and its steps along the two groups of axes: 0 where it stays the same."""
-    item = array.shape[array.ndim - axes :]
-    own = (1,) * (len(shape) - (array.ndim - axes)) + array.shape[: array.ndim - axes]
-    groups = []
-    for part, whole in ((own[:split], shape[:split]), (own[split:], shape[split:])):
-        # A group over which the factor varies only in part is copied.
-        groups.append(part if part == whole or all(size == 1 for size in part) else whole)
-    full = (*groups[0], *groups[1])
-    flat = _flat(np.broadcast_to(array.reshape(*own, *item), (*full, *item)))
-    inner = int(np.prod(groups[1], dtype=np.int64))
-    varies = [any(size > 1 for size in group) for group in groups]
-    return flat, inner if varies[0] else 0, 1 if varies[1] else 0

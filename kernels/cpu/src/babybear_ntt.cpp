@@ -7,9 +7,12 @@ namespace dp {
 namespace {
 
 size_t reversed(size_t i, int bits) {
-  size_t r = 0;
-  for (int b = 0; b < bits; ++b) r |= (i >> b & 1) << (bits - 1 - b);
-  return r;
+  u32 r = (u32)i;
+  r = (r >> 1 & 0x55555555u) | (r & 0x55555555u) << 1;
+  r = (r >> 2 & 0x33333333u) | (r & 0x33333333u) << 2;
+  r = (r >> 4 & 0x0F0F0F0Fu) | (r & 0x0F0F0F0Fu) << 4;
+  r = __builtin_bswap32(r);
+  return bits ? r >> (32 - bits) : 0;
 }
 
 void reverse(u32* data, int log_n, size_t inner, size_t begin, size_t end) {
@@ -20,20 +23,21 @@ void reverse(u32* data, int log_n, size_t inner, size_t begin, size_t end) {
   }
 }
 
-// The butterflies `begin` to `end` of a level whose blocks have 2 half items; `step` is the distance of its roots.
-void level(u32* data, size_t half, size_t inner, const u32* roots, size_t step, size_t begin, size_t end) {
+// The butterflies `begin` to `end` of a level whose blocks have 2 half items.
+void level(u32* data, size_t half, size_t inner, const u32* roots, size_t begin, size_t end) {
+  roots += half;
   while (begin < end) {
     const size_t block = begin / half, first = begin % half, last = std::min(half, first + (end - begin));
     u32 *low = data + block * 2 * half * inner, *high = low + half * inner;
     if (inner == 1) {
       for (size_t j = first; j < last; ++j) {
-        const u32 a = low[j], b = bb::mul(high[j], roots[j * step]);
+        const u32 a = low[j], b = bb::mul(high[j], roots[j]);
         low[j] = bb::add(a, b);
         high[j] = bb::sub(a, b);
       }
     } else {
       for (size_t j = first; j < last; ++j) {
-        const u32 root = roots[j * step];
+        const u32 root = roots[j];
         for (size_t c = j * inner; c < (j + 1) * inner; ++c) {
           const u32 a = low[c], b = bb::mul(high[c], root);
           low[c] = bb::add(a, b);
@@ -49,7 +53,7 @@ void transform(u32* data, int log_n, size_t inner, const u32* roots) {
   const size_t n = (size_t)1 << log_n;
   reverse(data, log_n, inner, 0, n);
   for (int log_half = 0; log_half < log_n; ++log_half)
-    level(data, (size_t)1 << log_half, inner, roots, n >> (log_half + 1), 0, n / 2);
+    level(data, (size_t)1 << log_half, inner, roots, 0, n / 2);
 }
 
 }  // namespace
@@ -67,7 +71,7 @@ void babybear_ntt(Pool& pool, u32* data, size_t batch, int log_n, size_t inner, 
     pool.ranges(n, 1 << 12, [&](size_t begin, size_t end) { reverse(vector, log_n, inner, begin, end); });
     for (int log_half = 0; log_half < log_n; ++log_half)
       pool.ranges(n / 2, 1 << 12, [&](size_t begin, size_t end) {
-        level(vector, (size_t)1 << log_half, inner, roots, n >> (log_half + 1), begin, end);
+        level(vector, (size_t)1 << log_half, inner, roots, begin, end);
       });
   }
 }

@@ -6,7 +6,7 @@
 namespace dp {
 
 // Transforms `batch` vectors of 2^log_n items in place. An item has `inner` elements, each transformed on its own.
-// `roots`: the first 2^(log_n - 1) powers of the root of unity, in Montgomery form, or none for log_n = 0.
+// `roots`, in Montgomery form: from place 2^k on the first 2^k powers of the 2^(k + 1)-th root of unity, for all k < log_n.
 void babybear_ntt(Pool& pool, u32* data, size_t batch, int log_n, size_t inner, const u32* roots);
 
 }  // namespace dp

@@ -81,10 +81,9 @@ void ntt(Pool& pool, Out32 data, int log_n, size_t inner, In32 roots) {
   u32* values = data.data();
   const u32* given = roots.data();
   nb::gil_scoped_release release;
-  std::vector<u32> montgomery(half);
-  pool.ranges(half, GRAIN, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) montgomery[i] = bb::to_montgomery(given[i]);
-  });
+  std::vector<u32> montgomery(2 * half);
+  for (size_t i = 0; i < half; ++i) montgomery[half + i] = bb::to_montgomery(given[i]);
+  for (size_t i = half; i-- > 1;) montgomery[i] = montgomery[2 * i];
   babybear_ntt(pool, values, batch, log_n, inner, montgomery.data());
 }
 

@@ -34,13 +34,16 @@ DP_HD u32 mul(u32 a, u32 b) { return reduce((u64)a * b); }
 DP_HD u32 to_montgomery(u32 a) { return mul(a, R2); }
 DP_HD u32 from_montgomery(u32 a) { return reduce(a); }
 
-// The product of elements of the extension, c = a b, all canonical. Four products of canonical elements fit 64 bits.
+// The product of elements of the extension, c = a b, all canonical. Two products of canonical elements are below 2^32 p.
 DP_HD void ext_mul(const u32* a, const u32* b, u32* c) {
-  const u64 a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3], b0 = b[0], b1 = b[1], b2 = b[2], b3 = b[3];
-  c[0] = (u32)((a0 * b0 + NON_RESIDUE * ((a1 * b3 + a2 * b2 + a3 * b1) % P)) % P);
-  c[1] = (u32)((a0 * b1 + a1 * b0 + NON_RESIDUE * ((a2 * b3 + a3 * b2) % P)) % P);
-  c[2] = (u32)((a0 * b2 + a1 * b1 + a2 * b0 + NON_RESIDUE * (a3 * b3 % P)) % P);
-  c[3] = (u32)((a0 * b3 + a1 * b2 + a2 * b1 + a3 * b0) % P);
+  const u64 a0 = to_montgomery(a[0]), a1 = to_montgomery(a[1]), a2 = to_montgomery(a[2]), a3 = to_montgomery(a[3]);
+  const u64 b0 = b[0], b1 = b[1], b2 = b[2], b3 = b[3];
+  constexpr u32 W = montgomery_constant(NON_RESIDUE);
+  const u32 h0 = add(reduce(a1 * b3 + a2 * b2), reduce(a3 * b1)), h1 = reduce(a2 * b3 + a3 * b2), h2 = reduce(a3 * b3);
+  c[0] = add(reduce(a0 * b0), mul(h0, W));
+  c[1] = add(reduce(a0 * b1 + a1 * b0), mul(h1, W));
+  c[2] = add(add(reduce(a0 * b2 + a1 * b1), reduce(a2 * b0)), mul(h2, W));
+  c[3] = add(reduce(a0 * b3 + a1 * b2), reduce(a2 * b1 + a3 * b0));
 }
 
 }  // namespace bb
