@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels.cuda.babybear import CudaBabyBear
 from kernels.cuda.device import Device
 from kernels.cuda.field import field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
@@ -69,6 +70,7 @@ class CudaBackend(Backend):
         self.synthesis = CudaSynthesis(self.device)
         self._inner_products = CudaInnerProducts(self.device)
         self._goldilocks: CudaGoldilocks | None = None
+        self._babybear: CudaBabyBear | None = None
         self._beside: CudaBackend | None = None
         """What `make_ahead` computes with."""
 
@@ -81,6 +83,12 @@ class CudaBackend(Backend):
     @property
     def multilinear(self) -> CudaMultilinear:
         return self.goldilocks.multilinear
+
+    @property
+    def babybear(self) -> CudaBabyBear:
+        if self._babybear is None:
+            self._babybear = CudaBabyBear(self.device)
+        return self._babybear
 
     @property
     def inner_products(self) -> CudaInnerProducts:

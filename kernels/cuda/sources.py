@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from kernels.cuda.babybear import SOURCES as BABYBEAR
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
@@ -61,6 +62,7 @@ def all_sources() -> list[KernelSource]:
         *recorder.sources,
         *goldilocks,
         *LdeProfile().sources.values(),
+        *BABYBEAR,
         POSEIDON2,
         POSEIDON2_BN254,
         STEPS,

@@ -1,4 +1,6 @@
-"""The native BabyBear kernels against those in NumPy, which public numbers judge."""
+"""The BabyBear kernels of both backends against those in NumPy, which public numbers judge.
+
+Those of the GPU run on the host, where a C++ compiler is installed."""
 
 from __future__ import annotations
 
@@ -9,16 +11,27 @@ import pytest
 
 from kernels.cpu.babybear import CpuBabyBear
 from kernels.cpu.leased_pool import LeasedPool
+from kernels.cuda.babybear import CudaBabyBear
 from kernels.errors import SizeError
 from kernels.host import native
+from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import Elements, P
+from tests.support.emulated_device import EmulatedDevice, compiler
 from tests.support.numpy_babybear import NumpyBabyBear
 
 NUMPY = NumpyBabyBear()
 
 
-@pytest.fixture(params=native.variants())
-def kernels(request: pytest.FixtureRequest) -> Iterator[CpuBabyBear]:
+GPU = "kernels of the GPU on the host"
+
+
+@pytest.fixture(scope="module", params=[*native.variants(), GPU])
+def kernels(request: pytest.FixtureRequest) -> Iterator[BabyBearKernels]:
+    if request.param == GPU:
+        if compiler() is None:
+            pytest.skip("no C++ compiler to build the kernels for the host")
+        yield CudaBabyBear(EmulatedDevice())
+        return
     pool = LeasedPool(native.load(request.param), 2)
     yield CpuBabyBear(pool)
     pool.close()
@@ -46,14 +59,14 @@ def drawn(*shape: int) -> Elements:
         ((1 << 13,), (1 << 13,)),
     ],
 )
-def test_products_broadcast(kernels: CpuBabyBear, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+def test_products_broadcast(kernels: BabyBearKernels, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     assert np.array_equal(kernels.mul(drawn(*a), drawn(*b)), NUMPY.mul(drawn(*a), drawn(*b)))
     x, y = drawn(*a, 4), drawn(*b, 4)
     assert np.array_equal(kernels.ext_mul(x, y), NUMPY.ext_mul(x, y))
 
 
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 1, 1), (3, 7, 300), (4, 0, 5), (2, 600, 3), (0, 2, 2)])
-def test_products_of_matrices(kernels: CpuBabyBear, rows: int, inner: int, columns: int) -> None:
+def test_products_of_matrices(kernels: BabyBearKernels, rows: int, inner: int, columns: int) -> None:
     a, b = drawn(rows, inner), drawn(inner, columns)
     assert np.array_equal(kernels.matmul(a, b), NUMPY.matmul(a, b))
     with pytest.raises(SizeError, match="times one"):
@@ -64,7 +77,7 @@ def test_products_of_matrices(kernels: CpuBabyBear, rows: int, inner: int, colum
     ("shape", "axis"),
     [((8,), -1), ((3, 16), -1), ((1,), 0), ((2, 8, 4), -2), ((32, 4), 0), ((3, 1 << 15), -1), ((1, 1 << 13, 4), -2)],
 )
-def test_transforms(kernels: CpuBabyBear, shape: tuple[int, ...], axis: int) -> None:
+def test_transforms(kernels: BabyBearKernels, shape: tuple[int, ...], axis: int) -> None:
     a = drawn(*shape)
     before = a.copy()
     values = kernels.ntt(a, axis)
@@ -73,7 +86,7 @@ def test_transforms(kernels: CpuBabyBear, shape: tuple[int, ...], axis: int) -> 
     assert np.array_equal(a, before), "the argument stays as it was"
 
 
-def test_permutation(kernels: CpuBabyBear) -> None:
+def test_permutation(kernels: BabyBearKernels) -> None:
     state = drawn(16).tolist()
     assert kernels.permute(state) == NUMPY.permute(state)
     with pytest.raises(SizeError, match="16 elements, not 15"):
@@ -81,18 +94,18 @@ def test_permutation(kernels: CpuBabyBear) -> None:
 
 
 @pytest.mark.parametrize("shape", [(5, 11), (16, 8), (3, 0), (0, 3), (1, 3), (200, 21)])
-def test_hashes_of_rows(kernels: CpuBabyBear, shape: tuple[int, int]) -> None:
+def test_hashes_of_rows(kernels: BabyBearKernels, shape: tuple[int, int]) -> None:
     assert np.array_equal(kernels.hash_rows(drawn(*shape)), NUMPY.hash_rows(drawn(*shape)))
 
 
 @pytest.mark.parametrize("n", [1, 8, 77])
-def test_compression(kernels: CpuBabyBear, n: int) -> None:
+def test_compression(kernels: BabyBearKernels, n: int) -> None:
     left, right = drawn(2 * n, 8)[::2], drawn(2 * n, 8)[1::2]
     assert np.array_equal(kernels.compress(left, right), NUMPY.compress(left, right))
 
 
 @pytest.mark.parametrize("position", [0, 3, 7])
-def test_least_witness(kernels: CpuBabyBear, position: int) -> None:
+def test_least_witness(kernels: BabyBearKernels, position: int) -> None:
     state = drawn(16).tolist()
     assert kernels.least_witness(state, position, 0) == 0
     assert kernels.least_witness(state, position, 9) == NUMPY.least_witness(state, position, 9)
