@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,9 @@ class Broadcast:
     def of(cls, a: Elements, b: Elements, item_axes: int) -> Broadcast:
         """Broadcast two arrays as NumPy does, over all but the last `item_axes` axes. Raises ValueError as NumPy."""
         own = [each.shape[: each.ndim - item_axes] for each in (a, b)]
+        if own[0] == own[1] or not own[0] or not own[1]:  # what most products are
+            shape, factors = own[0] or own[1], [Factor(_flat(each), 0, int(each.ndim > item_axes)) for each in (a, b)]
+            return cls(shape, 1, _count(shape), *factors)
         shape = np.broadcast_shapes(*own)
         padded = [(1,) * (len(shape) - len(sizes)) + sizes for sizes in own]
         # The axes are cut in two groups, so that within the second each factor varies over all axes or over none.
@@ -51,10 +55,14 @@ def _factor(array: Elements, own: tuple[int, ...], shape: tuple[int, ...], cut: 
         # A group over which the factor varies only in part is copied.
         groups.append(part if part == whole or all(size == 1 for size in part) else whole)
     full = (*groups[0], *groups[1], *item)
-    items = np.ascontiguousarray(np.broadcast_to(array.reshape(*own, *item), full), dtype=np.uint32).reshape(-1)
+    items = _flat(np.broadcast_to(array.reshape(*own, *item), full))
     varies = [any(size > 1 for size in group) for group in groups]
     return Factor(items, _count(groups[1]) if varies[0] else 0, 1 if varies[1] else 0)
 
 
 def _count(sizes: tuple[int, ...]) -> int:
-    return int(np.prod(sizes, dtype=np.int64))
+    return math.prod(sizes)
+
+
+def _flat(array: Elements) -> Elements:
+    return np.ascontiguousarray(array, dtype=np.uint32).reshape(-1)

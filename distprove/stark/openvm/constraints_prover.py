@@ -10,7 +10,7 @@ import numpy as np
 from distprove.stark.openvm.graph import Graph
 from distprove.stark.openvm.proof import ConstraintProof
 from distprove.stark.openvm.rows import BaseRing, Cells, ExtensionRing, Form, Plan, evaluate
-from distprove.stark.openvm.tables import eq_table, fold, lagrange, weighted
+from distprove.stark.openvm.tables import eq_table, fold, lagrange, line, weighted
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate as at_point
 from distprove.stark.openvm.univariate import (
@@ -322,16 +322,10 @@ class _Folded:
 
     def round(self, eq: Elements, points: int) -> list[Elements]:
         """The sums over the cube, times eq, with the first variable at 1, 2, ... points."""
-        low, high = self._cells.map(lambda table: table[:, ::2]), self._cells.map(lambda table: table[:, 1::2])
-        step = {name: sub(high.columns[name], low.columns[name]) for name in high.columns}
-        found, at, selector_step = [], high, sub(high.selectors, low.selectors)
-        for point in range(points):
-            if point:
-                columns = {name: add(at.columns[name], step[name]) for name in step}
-                at = Cells(columns, add(at.selectors, selector_step), at.public)
-            [value] = evaluate(self._plan, at, ExtensionRing(self._k), [self._form])
-            found.append(total(self._k.ext_mul(np.broadcast_to(value, eq.shape), eq), 0))
-        return found
+        at = self._cells.map(lambda table: np.stack(line(table, points), axis=1))
+        [value] = evaluate(self._plan, at, ExtensionRing(self._k), [self._form])
+        weighted_values = self._k.ext_mul(np.broadcast_to(value, (points, *eq.shape)), eq)
+        return list(total(weighted_values, 1))
 
     def exhausted(self, eq_drawn: Elements, drawn: Elements) -> Elements:
         """The value at the point so far, in the first round without variables; later times each round's challenge."""
