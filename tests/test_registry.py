@@ -38,6 +38,7 @@ OF_ONE_SYSTEM = (
             "new",
             "openvm",
             "programs",
+            "prove_openvm",
             "proof_json",
             "prove_openvm",
             "ptau",
