@@ -11,7 +11,7 @@ import numpy as np
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.errors import SizeError
 from kernels.host.babybear import permutation_constants, permuted
-from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.babybear import BabyBearKernels, check_sum
 from kernels.maths.babybear import DEGREE, Elements, P, elements, powers, root_of_unity
 from kernels.maths.babybear_ntt import log2_of
 from kernels.maths.broadcasting import Broadcast
@@ -48,6 +48,12 @@ class CpuBabyBear(BabyBearKernels):
             with self._pool.leased(out.size) as threads:
                 product(threads, *words, both.outer, out.reshape(-1))
         return out
+
+    def add_scaled(self, total: Elements, a: Elements, by: Elements) -> None:
+        check_sum(total, a)
+        if total.size:
+            with self._pool.leased(4 * total.size) as threads:
+                self._pool.native.bb_add_scaled(threads, _flat(a), _flat(by), total.reshape(-1))
 
     def matmul(self, a: Elements, b: Elements) -> Elements:
         (rows, inner), columns = a.shape, b.shape[1]

@@ -15,7 +15,7 @@ from kernels.errors import SizeError
 from kernels.host.babybear import permuted
 from kernels.host.native import native
 from kernels.interface.arrays import Array
-from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.babybear import BabyBearKernels, check_sum
 from kernels.maths.babybear import DEGREE, Elements, P, elements, mul, powers, root_of_unity
 from kernels.maths.babybear_ntt import log2_of
 from kernels.maths.broadcasting import Broadcast
@@ -75,6 +75,15 @@ class CudaBabyBear(BabyBearKernels):
         kernel = self._device.kernel(SOURCE, name)
         kernel.launch_items(n, (*items, out, np.uint64(n), np.uint64(both.inner), *steps))
         return self._device.download(out)
+
+    def add_scaled(self, total: Elements, a: Elements, by: Elements) -> None:
+        check_sum(total, a)
+        n, sums = total.size // DEGREE, self._upload(total)
+        if n:
+            sizes = np.uint64(n), np.uint32(a.shape == total.shape)
+            kernel = self._device.kernel(SOURCE, "babybear_add_scaled")
+            kernel.launch_items(n, (self._upload(a), self._upload(by), sums, *sizes))
+            total[...] = self._device.download(sums)
 
     def matmul(self, a: Elements, b: Elements) -> Elements:
         (rows, inner), columns = a.shape, b.shape[1]

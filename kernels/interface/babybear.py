@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from kernels.errors import SizeError
 from kernels.maths.babybear import Elements
 
 
@@ -24,6 +25,13 @@ class BabyBearKernels(ABC):
     @abstractmethod
     def ext_mul(self, a: Elements, b: Elements) -> Elements:
         """Return the product of extension elements (..., 4), elementwise."""
+
+    @abstractmethod
+    def add_scaled(self, total: Elements, a: Elements, by: Elements) -> None:
+        """Add a times `by` (4,) to extension elements `total` (..., 4) in place, which is contiguous.
+
+        `a` has base elements (...,) or extension elements (..., 4); it does not broadcast. Raises SizeError.
+        """
 
     @abstractmethod
     def matmul(self, a: Elements, b: Elements) -> Elements:
@@ -55,3 +63,9 @@ class BabyBearKernels(ABC):
 
         Raises ValueError if there is none.
         """
+
+
+def check_sum(total: Elements, a: Elements) -> None:
+    """Raise SizeError unless `add_scaled` can add `a` to `total`."""
+    if a.shape not in (total.shape, total.shape[:-1]) or not total.flags.c_contiguous:
+        raise SizeError(f"an array {a.shape} cannot be added to one {total.shape}, or that is not contiguous")

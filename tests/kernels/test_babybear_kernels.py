@@ -65,6 +65,17 @@ def test_products_broadcast(kernels: BabyBearKernels, a: tuple[int, ...], b: tup
     assert np.array_equal(kernels.ext_mul(x, y), NUMPY.ext_mul(x, y))
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (0,), (), (1 << 13,)])
+def test_sums_of_scaled_elements(kernels: BabyBearKernels, shape: tuple[int, ...]) -> None:
+    for a in (drawn(*shape), drawn(*shape, 4)):
+        found, expected = drawn(*shape, 4), drawn(*shape, 4)
+        kernels.add_scaled(found, a, drawn(4))
+        NUMPY.add_scaled(expected, a, drawn(4))
+        assert np.array_equal(found, expected)
+    with pytest.raises(SizeError, match="cannot be added"):
+        kernels.add_scaled(drawn(2, 4), drawn(1), drawn(4))
+
+
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 1, 1), (3, 7, 300), (4, 0, 5), (2, 600, 3), (0, 2, 2)])
 def test_products_of_matrices(kernels: BabyBearKernels, rows: int, inner: int, columns: int) -> None:
     a, b = drawn(rows, inner), drawn(inner, columns)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.babybear import BabyBearKernels, check_sum
 from kernels.maths import babybear, babybear_ntt, poseidon2_babybear
 from kernels.maths.babybear import Elements, P, elements
 
@@ -17,6 +17,11 @@ class NumpyBabyBear(BabyBearKernels):
 
     def ext_mul(self, a: Elements, b: Elements) -> Elements:
         return babybear.ext_mul(a, b)
+
+    def add_scaled(self, total: Elements, a: Elements, by: Elements) -> None:
+        check_sum(total, a)
+        scaled = babybear.mul(a[..., None], by) if a.ndim < total.ndim else babybear.ext_mul(a, by)
+        total[...] = babybear.add(total, scaled)
 
     def matmul(self, a: Elements, b: Elements) -> Elements:
         return np.asarray((a.astype(object) @ b.astype(object)) % P).astype(np.uint32)

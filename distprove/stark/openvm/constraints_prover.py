@@ -143,8 +143,7 @@ def fractions(k: BabyBearKernels, traces: Sequence[ProverTrace], log_skip: int, 
         for first, cells in trace.blocks(log_skip, BLOCK_CELLS):
             begin, end = first << log_skip, (first << log_skip) + cells.selectors[0].size
             for number, value in enumerate(evaluate(plan, cells, BaseRing(k), forms)):
-                flat = value.reshape(-1, 4) if value.ndim > 1 else value
-                room[number % 2, number // 2, begin:end] = flat
+                room[number % 2, number // 2, begin:end] = value.reshape(-1, 4)
     found[1] = add(found[1], weights.alpha)
     return found
 
@@ -291,7 +290,7 @@ def first_round(
         further = cells.map(lambda columns: on_cosets(k, columns, count))
         eq = eq_cube[first : first + cells.selectors.shape[1], None, None]
         for number, value in enumerate(evaluate(plan, further, BaseRing(k), forms)):
-            sums[number] = add(sums[number], total(k.ext_mul(np.broadcast_to(value, (len(eq), count, run, 4)), eq), 0))
+            sums[number] = add(sums[number], total(k.ext_mul(value, eq), 0))
     vanishing = elements([pow(pow(shift, run, P) - 1, -1, P) for shift in shifts(count)])
     quotient = from_cosets(mul(sums[0], vanishing[:, None, None])[: degree - 1])
     # times Z^n - 1
@@ -324,8 +323,7 @@ class _Folded:
         """The sums over the cube, times eq, with the first variable at 1, 2, ... points."""
         at = self._cells.map(lambda table: np.stack(line(table, points), axis=1))
         [value] = evaluate(self._plan, at, ExtensionRing(self._k), [self._form])
-        weighted_values = self._k.ext_mul(np.broadcast_to(value, (points, *eq.shape)), eq)
-        return list(total(weighted_values, 1))
+        return list(total(self._k.ext_mul(value, eq), 1))
 
     def exhausted(self, eq_drawn: Elements, drawn: Elements) -> Elements:
         """The value at the point so far, in the first round without variables; later times each round's challenge."""

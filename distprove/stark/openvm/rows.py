@@ -21,45 +21,43 @@ Value = int | Elements
 class Ring(Protocol):
     """The products of values at points: base elements (...,) or extension elements (..., 4)."""
 
+    kernels: BabyBearKernels
+    item: int
+    """Number of the last axes of a value that are one element's: 0 or 1."""
+
     def mul(self, a: Elements, b: Elements) -> Elements: ...
 
     def constant(self, value: int) -> Elements: ...
-
-    def scaled(self, a: Elements, by: Elements) -> Elements:
-        """Return the extension elements a * by, for `by` (4,) of the extension."""
-        ...
 
 
 class BaseRing:
     """Points of the base field: values (...,)."""
 
+    item = 0
+
     def __init__(self, k: BabyBearKernels) -> None:
-        self._k = k
+        self.kernels = k
 
     def mul(self, a: Elements, b: Elements) -> Elements:
-        return self._k.mul(a, b)
+        return self.kernels.mul(a, b)
 
     def constant(self, value: int) -> Elements:
         return np.asarray(value, dtype=np.uint32)
-
-    def scaled(self, a: Elements, by: Elements) -> Elements:
-        return self._k.mul(a[..., None], by)
 
 
 class ExtensionRing:
     """Points of the extension: values (..., 4)."""
 
+    item = 1
+
     def __init__(self, k: BabyBearKernels) -> None:
-        self._k = k
+        self.kernels = k
 
     def mul(self, a: Elements, b: Elements) -> Elements:
-        return self._k.ext_mul(a, b)
+        return self.kernels.ext_mul(a, b)
 
     def constant(self, value: int) -> Elements:
         return ext(np.asarray(value, dtype=np.uint32))
-
-    def scaled(self, a: Elements, by: Elements) -> Elements:
-        return self._k.ext_mul(a, by)
 
 
 @dataclass
@@ -140,25 +138,32 @@ def operands(node: Node) -> tuple[int, ...]:
     return (left,) if kind == Kind.NEG else ()
 
 
-def evaluate(plan: Plan, cells: Cells, ring: Ring, forms: Sequence[Form]) -> list[Elements]:
-    """Return the values of forms at the cells' points, (...points, 4) each, or (4,) for one that is constant.
+def evaluate(plan: Plan, cells: Cells, ring: Ring, forms: Sequence[Form]) -> Elements:
+    """Return the values of forms at the cells' points, (forms, ...points, 4).
 
     `plan` must contain the nodes of all forms.
     """
     uses: dict[int, list[tuple[int, Elements]]] = {}
-    found = [form.constant for form in forms]
     for form_number, form in enumerate(forms):
         for number, coefficient in form.coefficients.items():
             uses.setdefault(number, []).append((form_number, coefficient))
+    points = cells.selectors.shape[1 : cells.selectors.ndim - ring.item]
+    found = np.zeros((len(forms), *points, 4), dtype=np.uint32)
+    constants = [form.constant for form in forms]
     values: dict[int, Value] = {}
     for number, node, dead in plan.steps:
         value = _apply(node, cells, ring, values)
         for form_number, coefficient in uses.get(number, ()):
-            term = mul(coefficient, np.uint32(value)) if isinstance(value, int) else ring.scaled(value, coefficient)
-            found[form_number] = add(found[form_number], term)
+            if isinstance(value, int):
+                constants[form_number] = add(constants[form_number], mul(coefficient, np.uint32(value)))
+            else:
+                ring.kernels.add_scaled(found[form_number], value, coefficient)
         values[number] = value
         for old in dead:
             del values[old]
+    for values_of, constant in zip(found, constants, strict=True):
+        if constant.any():
+            values_of[...] = add(values_of, constant)
     return found
 
 

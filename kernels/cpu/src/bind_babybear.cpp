@@ -62,6 +62,34 @@ void ext_mul(Pool& pool, In32 a, size_t a_outer, size_t a_inner, In32 b, size_t 
               [](const u32* x, const u32* y, u32* z) { bb::ext_mul(x, y, z); });
 }
 
+// total[i] += a[i] by, for extension elements `total` and `by`, and base or extension elements a.
+void add_scaled(Pool& pool, In32 a, In32 by, Out32 total) {
+  const size_t n = count_of(total, 4, "total");
+  expect(by, 4, "by");
+  const bool extended = a.size() != n;
+  if (extended) expect(a, 4 * n, "a");
+  u32 factor[4], montgomery[4];
+  for (int c = 0; c < 4; ++c) {
+    factor[c] = by.data()[c];
+    montgomery[c] = bb::to_montgomery(factor[c]);
+  }
+  const u32* pa = a.data();
+  u32* po = total.data();
+  nb::gil_scoped_release release;
+  pool.ranges(n, GRAIN, [&](size_t begin, size_t end) {
+    if (!extended) {
+      for (size_t i = begin; i < end; ++i)
+        for (int c = 0; c < 4; ++c) po[4 * i + c] = bb::add(po[4 * i + c], bb::mul(pa[i], montgomery[c]));
+      return;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      u32 product[4];
+      bb::ext_mul(factor, pa + 4 * i, product);
+      for (int c = 0; c < 4; ++c) po[4 * i + c] = bb::add(po[4 * i + c], product[c]);
+    }
+  });
+}
+
 void matmul(Pool& pool, In32 a, In32 b, size_t rows, size_t inner, size_t columns, Out32 out) {
   expect(a, rows * inner, "a");
   expect(b, inner * columns, "b");
@@ -153,6 +181,7 @@ u32 grind(Pool& pool, In32 words, In32 state, int position, int bits) {
 void bind_babybear(nb::module_& m) {
   m.def("bb_mul", &mul);
   m.def("bb_ext_mul", &ext_mul);
+  m.def("bb_add_scaled", &add_scaled);
   m.def("bb_matmul", &matmul);
   m.def("bb_ntt", &ntt);
   m.def("bb_permute", &permute);

@@ -31,6 +31,22 @@ extern "C" __global__ void babybear_ext_mul(const uint4* a, const uint4* b, uint
   out[at] = make_uint4(product[0], product[1], product[2], product[3]);
 }
 
+// total[i] += a[i] by, for extension elements `total` and `by`, and base or extension elements a.
+extern "C" __global__ void babybear_add_scaled(const u32* a, const uint4* by, uint4* total, u64 n, u32 extended) {
+  const u64 at = global_thread();
+  if (at >= n) return;
+  const uint4 factor = *by, before = total[at];
+  const u32 right[4] = {factor.x, factor.y, factor.z, factor.w};
+  u32 left[4] = {extended ? 0 : a[at], 0, 0, 0}, product[4];
+  if (extended) {
+    const uint4 x = reinterpret_cast<const uint4*>(a)[at];
+    left[0] = x.x, left[1] = x.y, left[2] = x.z, left[3] = x.w;
+  }
+  bb::ext_mul(left, right, product);
+  total[at] = make_uint4(bb::add(before.x, product[0]), bb::add(before.y, product[1]), bb::add(before.z, product[2]),
+                         bb::add(before.w, product[3]));
+}
+
 // out (rows, columns) = a (rows, inner) b (inner, columns). Sums of the two words of a product hold 2^32 of them.
 extern "C" __global__ void babybear_matmul(const u32* a, const u32* b, u32* out, u64 rows, u64 inner, u64 columns) {
   const u64 at = global_thread();
