@@ -13,7 +13,7 @@ from distprove.stark.openvm.graph import Graph, Kind
 from distprove.stark.openvm.key import OpenVmAir, OpenVmKey
 from distprove.stark.openvm.params import Proximity, SystemParams
 from distprove.stark.openvm.proof import CODEC_VERSION
-from distprove.stark.openvm.transcript import hash_words
+from kernels.cpu.poseidon2_babybear import hash_rows
 from kernels.maths.babybear import Elements, P
 
 MONTGOMERY = 1 << 32
@@ -24,7 +24,8 @@ def key_hash(key: OpenVmKey) -> Elements:
     """Return the hash of everything in a key but that hash, names and preprocessed traces, (8,)."""
     data = encoded(key)
     framed = CODEC_VERSION.to_bytes(4, "little") + len(data).to_bytes(8, "little") + data
-    return hash_words(np.frombuffer(framed, dtype=np.uint8).astype(np.uint32))
+    digest: Elements = hash_rows(np.frombuffer(framed, dtype=np.uint8).astype(np.uint32)[None])[0]
+    return digest
 
 
 def encoded(key: OpenVmKey) -> bytes:

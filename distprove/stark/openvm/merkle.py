@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.errors import InvalidProof
+from kernels.cpu.poseidon2_babybear import compress, hash_rows
 from kernels.maths.babybear import Elements
-from kernels.maths.poseidon2_babybear import DIGEST, compress, hash_rows
+from kernels.maths.poseidon2_babybear import DIGEST
 
 
 @dataclass(frozen=True)

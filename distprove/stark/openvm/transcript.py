@@ -8,23 +8,18 @@ elements from the last to the first. An element of the extension is 4 elements, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-
-import numpy as np
 
 from distprove.errors import InvalidProof
 from distprove.stark.openvm.field import Ext
-from kernels.maths.babybear import Elements, P
-from kernels.maths.poseidon2_babybear import DIAGONAL, DIGEST, HALF_FULL, PARTIAL, RATE, WIDTH, permute, round_constants
+from kernels.cpu.poseidon2_babybear import least_witness, permuted
+from kernels.maths.babybear import Elements
+from kernels.maths.poseidon2_babybear import RATE, WIDTH
 
 State = list[int]
 Permute = Callable[[Sequence[int]], State]
 """Returns the permutation of a state."""
 Search = Callable[[Sequence[int], int, int], int]
 """A search for a proof of work: from a state, the position that the witness overwrites, and bits, to the witness."""
-
-GRIND_BATCH = 1 << 14
-"""Witnesses that `least_witness` tries at a time."""
 
 
 class Transcript:
@@ -101,8 +96,8 @@ class Transcript:
             raise InvalidProof(f"the proof of work {what} is not done")
 
     def grind(self, bits: int, search: Search | None = None) -> int:
-        """Find a witness, by default the least, and observe it as `check` does. `search` replaces the search on the
-        CPU. Raises ValueError if it gives a witness that does not do the work."""
+        """Find a witness, by default the least, and observe it as `check` does. `search` replaces the search
+        on the caller's thread. Raises ValueError if it gives a witness that does not do the work."""
         if not bits:
             return 0
         witness = (search or least_witness)(self._state, self._absorbed, bits)
@@ -113,69 +108,3 @@ class Transcript:
     def _permute(self) -> None:
         self._state = self._permutation(self._state)
         self._absorbed, self._left = 0, RATE
-
-
-def least_witness(state: Sequence[int], position: int, bits: int) -> int:
-    """Return the least witness whose work is done from a sponge's state, in which it takes the place `position`.
-
-    Raises ValueError if no element does the work, which has probability exp(-2^(31 - bits)).
-    """
-    mask = np.uint32((1 << bits) - 1)
-    for first in range(0, P, GRIND_BATCH):
-        tried = np.arange(first, min(first + GRIND_BATCH, P), dtype=np.uint32)
-        states = np.tile(np.array(state, dtype=np.uint32), (len(tried), 1))
-        states[:, position] = tried
-        found = np.flatnonzero(permute(states)[:, RATE - 1] & mask == 0)
-        if len(found):
-            return first + int(found[0])
-    raise ValueError(f"no element does the work of {bits} bits")
-
-
-def hash_words(words: Elements) -> Elements:
-    """Return the digest (8,) of (n,) canonical elements, as `kernels.maths.poseidon2_babybear.hash_rows` has it."""
-    state = [0] * WIDTH
-    for start in range(0, len(words), RATE):
-        block = words[start : start + RATE].tolist()
-        state = permuted([*block, *state[len(block) :]])
-    return np.array(state[:DIGEST], dtype=np.uint32)
-
-
-@cache
-def _rounds() -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """The constants of the first full rounds, the partial rounds and the last full rounds."""
-    every = round_constants()
-    first = HALF_FULL * WIDTH
-    full = [every[i : i + WIDTH] for i in range(0, first, WIDTH)]
-    last = [every[i : i + WIDTH] for i in range(first + PARTIAL, len(every), WIDTH)]
-    return tuple(full), every[first : first + PARTIAL], tuple(last)
-
-
-def permuted(state: Sequence[int]) -> State:
-    """Return the permutation of one state, as `kernels.maths.poseidon2_babybear.permute` has it of many."""
-    first, partial, last = _rounds()
-    s = _external(state)
-    for constants in first:
-        s = _external([_seventh(x + c) for x, c in zip(s, constants, strict=True)])
-    for constant in partial:
-        s[0] = _seventh(s[0] + constant)
-        total = sum(s)
-        s = [(total + x * d) % P for x, d in zip(s, DIAGONAL, strict=True)]
-    for constants in last:
-        s = _external([_seventh(x + c) for x, c in zip(s, constants, strict=True)])
-    return s
-
-
-def _seventh(x: int) -> int:
-    square = x * x % P
-    return square * square % P * square % P * x % P
-
-
-def _external(s: Sequence[int]) -> State:
-    """The external layer: circ(2 M4, M4, M4, M4), with M4 = circ(2, 3, 1, 1)."""
-    mixed = []
-    for q in range(0, WIDTH, 4):
-        a, b, c, d = s[q : q + 4]
-        total = a + b + c + d
-        mixed += [total + a + 2 * b, total + b + 2 * c, total + c + 2 * d, total + d + 2 * a]
-    columns = [mixed[k] + mixed[k + 4] + mixed[k + 8] + mixed[k + 12] for k in range(4)] * 4
-    return [(x + y) % P for x, y in zip(mixed, columns, strict=True)]

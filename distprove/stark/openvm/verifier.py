@@ -1,4 +1,4 @@
-"""The verifier of OpenVM 2's proofs. It uses NumPy and Python's integers; no kernels of the prover, no GPU, no Ray.
+"""The verifier of OpenVM 2's proofs. It uses NumPy, Python's integers and a native hash; no GPU, no Ray.
 
 The steps are those of stark-backend 2.0's prover (SWIRL), in its order and with its transcript. What is accepted is
 accepted there. Refused beyond it are encodings that differ from the one that a prover writes: a witness other than 0

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from distprove.errors import InvalidProof
-from distprove.stark.openvm.transcript import Transcript, hash_words, least_witness, permuted
+from distprove.stark.openvm.transcript import Transcript
+from kernels.cpu.poseidon2_babybear import compress, hash_rows, least_witness, permuted
+from kernels.errors import SizeError
+from kernels.maths import poseidon2_babybear as maths
 from kernels.maths.babybear import P
-from kernels.maths.poseidon2_babybear import hash_rows
 from tests.support.openvm_golden import GOLDEN
 
 VECTORS: dict[str, Any] = json.loads((GOLDEN / "vectors.json").read_text())
@@ -32,10 +34,22 @@ def test_permutation(vector: dict[str, list[int]]) -> None:
     assert permuted(vector["input"]) == vector["output"]
 
 
-@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 21])
-def test_hash_of_words_is_that_of_a_row(length: int) -> None:
-    words = np.arange(P - length, P, dtype=np.uint32)
-    assert hash_words(words).tolist() == hash_rows(words[None])[0].tolist()
+@pytest.mark.parametrize("width", [0, 1, 7, 8, 9, 21])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_hashes_are_those_of_the_maths(count: int, width: int) -> None:
+    rows = np.arange(P - count * width, P, dtype=np.uint32).reshape(count, width)
+    assert hash_rows(rows).tolist() == maths.hash_rows(rows).tolist()
+    left, right = maths.hash_rows(rows), maths.hash_rows(rows[::-1].copy())
+    assert compress(left, right).tolist() == maths.compress(left, right).tolist()
+
+
+def test_sizes_are_checked() -> None:
+    with pytest.raises(SizeError):
+        permuted([0] * 15)
+    with pytest.raises(SizeError):
+        least_witness([0] * 17, 0, 1)
+    with pytest.raises(SizeError):
+        compress(np.zeros((1, 8), dtype=np.uint32), np.zeros((2, 8), dtype=np.uint32))
 
 
 def test_an_element_of_the_extension_is_four_elements() -> None:
