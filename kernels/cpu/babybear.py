@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernels.cpu.leased_pool import LeasedPool
+from kernels.cpu.poseidon2_babybear import permutation_constants
 from kernels.errors import SizeError
-from kernels.host.babybear import permutation_constants, permuted
 from kernels.interface.babybear import BabyBearKernels, check_sum
 from kernels.maths.babybear import DEGREE, Elements, P, elements, powers, root_of_unity
 from kernels.maths.babybear_ntt import log2_of
@@ -83,9 +83,6 @@ class CpuBabyBear(BabyBearKernels):
         if data.size:
             with self._pool.leased(data.size * max(1, log_n)) as threads:
                 self._pool.native.bb_ntt(threads, data.reshape(-1), log_n, inner, _roots(log_n))
-
-    def permute(self, state: Sequence[int]) -> list[int]:
-        return permuted(self._pool.native, self._pool.threads, state)
 
     def hash_rows(self, rows: Elements) -> Elements:
         n, width = rows.shape

@@ -20,7 +20,8 @@ _CALLER = native.Pool(1)
 
 
 @cache
-def _constants() -> Elements:
+def permutation_constants() -> Elements:
+    """What native hashes are given: the rounds' constants, then the diagonal of the internal layer."""
     return elements((*round_constants(), *DIAGONAL))
 
 
@@ -29,7 +30,7 @@ def permuted(state: Sequence[int]) -> list[int]:
     if len(state) != WIDTH:
         raise SizeError(f"a state is {WIDTH} elements, not {len(state)}")
     out = np.empty(WIDTH, dtype=np.uint32)
-    native.bb_permute(_CALLER, _constants(), np.array(state, dtype=np.uint32), out)
+    native.bb_permute(_CALLER, permutation_constants(), np.array(state, dtype=np.uint32), out)
     numbers: list[int] = out.tolist()
     return numbers
 
@@ -38,7 +39,7 @@ def hash_rows(rows: Elements) -> Elements:
     """Return the digests (n, 8) of rows (n, width) of canonical elements."""
     out = np.zeros((len(rows), DIGEST), dtype=np.uint32)
     if rows.size:
-        native.bb_hash_rows(_CALLER, _constants(), _flat(rows), out.reshape(-1))
+        native.bb_hash_rows(_CALLER, permutation_constants(), _flat(rows), out.reshape(-1))
     return out
 
 
@@ -47,7 +48,7 @@ def compress(left: Elements, right: Elements) -> Elements:
     if left.shape != right.shape or left.shape[1:] != (DIGEST,):
         raise SizeError(f"digests of the shapes {left.shape} and {right.shape}")
     out = np.empty(left.shape, dtype=np.uint32)
-    native.bb_compress(_CALLER, _constants(), _flat(left), _flat(right), out.reshape(-1))
+    native.bb_compress(_CALLER, permutation_constants(), _flat(left), _flat(right), out.reshape(-1))
     return out
 
 
@@ -58,7 +59,7 @@ def least_witness(state: Sequence[int], position: int, bits: int) -> int:
     """
     if len(state) != WIDTH:
         raise SizeError(f"a state is {WIDTH} elements, not {len(state)}")
-    witness = int(native.bb_grind(_CALLER, _constants(), elements(state), position, bits))
+    witness = int(native.bb_grind(_CALLER, permutation_constants(), elements(state), position, bits))
     if witness == P:
         raise ValueError(f"no element does the work of {bits} bits")
     return witness

@@ -12,8 +12,6 @@ import numpy as np
 
 from kernels.cuda.device import ByValue, Device, layout
 from kernels.errors import SizeError
-from kernels.host.babybear import permuted
-from kernels.host.native import native
 from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels, check_sum
 from kernels.maths.babybear import DEGREE, Elements, P, elements, mul, powers, root_of_unity
@@ -54,7 +52,6 @@ class CudaBabyBear(BabyBearKernels):
     def __init__(self, device: Device) -> None:
         self._device = device
         self._with: Array | None = None
-        self._thread = native.Pool(1)
 
     def prepare(self) -> None:
         """Begin to compile the kernels in the background."""
@@ -116,10 +113,6 @@ class CudaBabyBear(BabyBearKernels):
         # Values at the inverse powers: the same in the reverse order, the first apart.
         back = np.take(values, -np.arange(n) % n, axis=axis)
         return self.mul(self.ntt(back, axis), np.asarray(pow(n, -1, P), dtype=np.uint32))
-
-    def permute(self, state: Sequence[int]) -> list[int]:
-        """As of the interface; on the host, where one state is done before a launch begins."""
-        return permuted(native, self._thread, state)
 
     def hash_rows(self, rows: Elements) -> Elements:
         n, width = rows.shape

@@ -46,10 +46,6 @@ class BabyBearKernels(ABC):
         """Return coefficients, as `kernels.maths.babybear_ntt.intt`. Raises ValueError."""
 
     @abstractmethod
-    def permute(self, state: Sequence[int]) -> list[int]:
-        """Return the permutation of one state of 16 elements."""
-
-    @abstractmethod
     def hash_rows(self, rows: Elements) -> Elements:
         """Return the digests (n, 8) of rows (n, width), as `kernels.maths.poseidon2_babybear.hash_rows`."""
 

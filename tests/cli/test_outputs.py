@@ -41,7 +41,6 @@ READ = {
         "program_file",
         "program_input",
         "program_public",
-        "openvm_key",
         "traces",
         "gnark_pk",
         "gnark_vk",

@@ -97,13 +97,6 @@ def test_transforms(kernels: BabyBearKernels, shape: tuple[int, ...], axis: int)
     assert np.array_equal(a, before), "the argument stays as it was"
 
 
-def test_permutation(kernels: BabyBearKernels) -> None:
-    state = drawn(16).tolist()
-    assert kernels.permute(state) == NUMPY.permute(state)
-    with pytest.raises(SizeError, match="16 elements, not 15"):
-        kernels.permute(state[1:])
-
-
 @pytest.mark.parametrize("shape", [(5, 11), (16, 8), (3, 0), (0, 3), (1, 3), (200, 21)])
 def test_hashes_of_rows(kernels: BabyBearKernels, shape: tuple[int, int]) -> None:
     assert np.array_equal(kernels.hash_rows(drawn(*shape)), NUMPY.hash_rows(drawn(*shape)))

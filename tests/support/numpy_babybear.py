@@ -32,10 +32,6 @@ class NumpyBabyBear(BabyBearKernels):
     def intt(self, values: Elements, axis: int = -1) -> Elements:
         return babybear_ntt.intt(values, axis)
 
-    def permute(self, state: Sequence[int]) -> list[int]:
-        found: list[int] = poseidon2_babybear.permute(elements(state)[None])[0].tolist()
-        return found
-
     def hash_rows(self, rows: Elements) -> Elements:
         return poseidon2_babybear.hash_rows(rows)
 

@@ -35,7 +35,7 @@ def prove(k: BabyBearKernels, key: OpenVmKey, traces: Sequence[AirTrace], steps:
     that does not verify, so callers must verify the proof.
     """
     params = key.params
-    transcript = Transcript(k.permute)
+    transcript = Transcript()
     transcript.observe_words(key.pre_hash)
 
     # 1. Commit to the common mains, tallest first, and to the parts with commitments of their own.

@@ -16,8 +16,6 @@ from kernels.maths.babybear import Elements
 from kernels.maths.poseidon2_babybear import RATE, WIDTH
 
 State = list[int]
-Permute = Callable[[Sequence[int]], State]
-"""Returns the permutation of a state."""
 Search = Callable[[Sequence[int], int, int], int]
 """A search for a proof of work: from a state, the position that the witness overwrites, and bits, to the witness."""
 
@@ -25,9 +23,7 @@ Search = Callable[[Sequence[int], int, int], int]
 class Transcript:
     """A duplex sponge. Callers must observe everything that a challenge depends on before they sample it."""
 
-    def __init__(self, permute: Permute | None = None) -> None:
-        """Begin a transcript. `permute` replaces the permutation in Python."""
-        self._permutation = permute or permuted
+    def __init__(self) -> None:
         self._state: State = [0] * WIDTH
         self._absorbed = 0
         """Elements observed since the last permutation, below 8."""
@@ -36,7 +32,7 @@ class Transcript:
 
     def copy(self) -> Transcript:
         """Return a transcript in the same state."""
-        other = Transcript(self._permutation)
+        other = Transcript()
         other._state, other._absorbed, other._left = self._state.copy(), self._absorbed, self._left
         return other
 
@@ -106,5 +102,5 @@ class Transcript:
         return witness
 
     def _permute(self) -> None:
-        self._state = self._permutation(self._state)
+        self._state = permuted(self._state)
         self._absorbed, self._left = 0, RATE
