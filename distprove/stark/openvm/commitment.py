@@ -17,6 +17,9 @@ from kernels.maths.babybear import Elements
 from kernels.maths.babybear_ntt import log2_of
 from kernels.maths.poseidon2_babybear import DIGEST
 
+ENCODED_AT_ONCE = 16
+"""Columns that are encoded together: a row of them fills a cache line."""
+
 
 @dataclass(frozen=True)
 class MerkleTree:
@@ -100,6 +103,12 @@ def commit(k: BabyBearKernels, params: SystemParams, matrices: Sequence[Elements
 
 def encode(k: BabyBearKernels, params: SystemParams, columns: Elements) -> Elements:
     """Return the codewords (2^(log_height + log_blowup), width) of stacked columns (width, 2^log_height)."""
-    messages = np.zeros((len(columns), columns.shape[1] << params.log_blowup), dtype=np.uint32)
-    messages[:, : columns.shape[1]] = message(k, columns, params.log_skip)
-    return np.ascontiguousarray(k.ntt(messages).T)
+    width, height = columns.shape
+    codewords = np.empty((height << params.log_blowup, width), dtype=np.uint32)
+    # Some columns at a time: their messages and transforms are beside the codewords in memory.
+    for first in range(0, width, ENCODED_AT_ONCE):
+        some = columns[first : first + ENCODED_AT_ONCE]
+        messages = np.zeros((len(some), height << params.log_blowup), dtype=np.uint32)
+        messages[:, :height] = message(k, some, params.log_skip)
+        codewords[:, first : first + len(some)] = k.ntt(messages).T
+    return codewords

@@ -48,8 +48,11 @@ def prove_whir(
 
     # 1. Combine all stacked columns, as polynomials on the cube that have the codewords' messages as coefficients.
     mu_witness = transcript.grind(whir.mu_pow_bits, k.least_witness)
-    columns = np.concatenate([stacked.columns for stacked in commitments])
-    combined = linear_sum(k, ext_powers(_drawn(transcript), len(columns)), columns)
+    powers = ext_powers(_drawn(transcript), sum(stacked.layout.width for stacked in commitments))
+    combined = np.zeros((4, 1 << params.log_height), dtype=np.uint32)
+    for stacked in commitments:
+        own, powers = powers[: stacked.layout.width], powers[stacked.layout.width :]
+        combined = add(combined, linear_sum(k, own, stacked.columns))
     values = np.ascontiguousarray(subset_sums(message(k, combined, params.log_skip)).T)
     weights = mobius_table(k, point)
 
