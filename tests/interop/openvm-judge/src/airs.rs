@@ -10,7 +10,7 @@ use openvm_stark_backend::{
 };
 
 /// The variables of row 0 or 1 of a window.
-fn row<M: Matrix<V>, V: Copy + Send + Sync>(window: &M, index: usize) -> Vec<V> {
+pub fn row<M: Matrix<V>, V: Copy + Send + Sync>(window: &M, index: usize) -> Vec<V> {
     window.row_slice(index).expect("a window of two rows").to_vec()
 }
 

@@ -3,12 +3,13 @@
 mod airs;
 mod container;
 mod key;
+mod random;
 mod sets;
 mod traces;
 mod transcript;
 mod vectors;
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{fs, panic::catch_unwind, path::Path, process::ExitCode};
 
 use anyhow::{anyhow, ensure, Context, Result};
 use openvm_stark_backend::{
@@ -36,7 +37,8 @@ type Engine = BabyBearPoseidon2CpuEngine<Transcript>;
 
 const USAGE: &str = "openvm-judge COMMAND
   list                          the names of the sets, one a line
-  export NAME FOLDER [PARAMS]   key.bin, traces.bin and proof.bin of a set; PARAMS: small (default), skip-4, app, app-LOG
+  export NAME FOLDER [PARAMS]   key.bin, traces.bin and proof.bin of a set, or of random-SEED;
+                                PARAMS: small (default), skip-4, random-SEED, or with security: app, app-LOG
   prove KEY TRACES PROOF        a proof of their prover for a key and traces in files
   verify KEY PROOF              accepted, or refused with the reason and status 1
   transcript KEY PROOF          what their verifier observes (o) and samples (s), one JSON line each
@@ -77,8 +79,9 @@ fn run(arguments: &[&str]) -> Result<Verdict> {
 }
 
 fn export(name: &str, folder: &Path, params: &str) -> Result<()> {
-    let set = sets::set(name)?;
-    let config = Config::default_from_params(sets::params(params)?);
+    let params = sets::params(params)?;
+    let set = sets::set(name, &params)?;
+    let config = Config::default_from_params(params);
     let mut builder = MultiStarkKeygenBuilder::new(config.clone());
     for (air, required) in set.airs {
         if required {
@@ -128,15 +131,15 @@ fn verify_file(key: &Path, proof: &Path) -> Result<Verdict> {
         return Ok(Verdict::Refused("no canonical encoding".to_owned()));
     }
     let config = Config::default_from_params(key.params.clone());
-    Ok(
-        match verify(&config, &key.get_vk(), &proof, &mut default_duplex_sponge()) {
-            Ok(()) => {
-                println!("accepted");
-                Verdict::Done
-            }
-            Err(error) => Verdict::Refused(error.to_string()),
-        },
-    )
+    let verdict = catch_unwind(|| verify(&config, &key.get_vk(), &proof, &mut default_duplex_sponge()));
+    Ok(match verdict {
+        Ok(Ok(())) => {
+            println!("accepted");
+            Verdict::Done
+        }
+        Ok(Err(error)) => Verdict::Refused(error.to_string()),
+        Err(_) => Verdict::Refused("their verifier panics".to_owned()),
+    })
 }
 
 fn print_transcript(key: &Path, proof: &Path) -> Result<()> {

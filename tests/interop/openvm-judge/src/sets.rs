@@ -16,6 +16,7 @@ use openvm_stark_sdk::config::{
 
 use crate::{
     airs::{Cached, Fibonacci, Fourth, Message, Queries, Selected, Squares, Wide},
+    random,
     traces::Trace,
 };
 
@@ -38,31 +39,19 @@ pub struct Set {
 }
 
 impl Set {
-    fn absent(mut self, air: AirRef<Config>) -> Self {
+    pub fn add_absent(&mut self, air: AirRef<Config>) {
         self.airs.push((air, false));
-        self
     }
 
-    fn with(self, air: AirRef<Config>, columns: Vec<Vec<F>>) -> Self {
-        self.partitioned(air, vec![], columns, vec![])
-    }
-
-    fn public(self, air: AirRef<Config>, columns: Vec<Vec<F>>, public_values: Vec<F>) -> Self {
-        self.partitioned(air, vec![], columns, public_values)
-    }
-
-    fn required(mut self) -> Self {
-        self.airs.last_mut().expect("an AIR").1 = true;
-        self
-    }
-
-    fn partitioned(
-        mut self,
+    /// Adds an AIR with its trace: cached parts and common columns.
+    pub fn add(
+        &mut self,
         air: AirRef<Config>,
+        required: bool,
         cached: Vec<Vec<Vec<F>>>,
         columns: Vec<Vec<F>>,
         public_values: Vec<F>,
-    ) -> Self {
+    ) {
         let cached_mains = cached.into_iter().map(matrix).collect();
         self.traces.push(Trace {
             air: self.airs.len(),
@@ -70,7 +59,25 @@ impl Set {
             cached_mains,
             public_values,
         });
-        self.airs.push((air, false));
+        self.airs.push((air, required));
+    }
+
+    fn absent(mut self, air: AirRef<Config>) -> Self {
+        self.add_absent(air);
+        self
+    }
+
+    fn with(self, air: AirRef<Config>, columns: Vec<Vec<F>>) -> Self {
+        self.public(air, columns, vec![])
+    }
+
+    fn public(mut self, air: AirRef<Config>, columns: Vec<Vec<F>>, public_values: Vec<F>) -> Self {
+        self.add(air, false, vec![], columns, public_values);
+        self
+    }
+
+    fn required(mut self) -> Self {
+        self.airs.last_mut().expect("an AIR").1 = true;
         self
     }
 
@@ -85,7 +92,11 @@ impl Set {
     }
 }
 
-pub fn set(name: &str) -> Result<Set> {
+/// A set by name: one of `NAMES`, or `random-SEED`.
+pub fn set(name: &str, params: &SystemParams) -> Result<Set> {
+    if let Some(seed) = name.strip_prefix("random-") {
+        return Ok(random::set(seed.parse()?, params));
+    }
     Ok(match name {
         "fibonacci" => fibonacci(Set::default(), 4),
         "interactions" => interactions(0).absent(Arc::new(Fibonacci)),
@@ -102,11 +113,12 @@ pub fn set(name: &str) -> Result<Set> {
             .and(cached(0))
             .and(cached(9))
             .and(interactions(7)),
-        _ => bail!("no set {name}; there are {}", NAMES.join(", ")),
+        _ => bail!("no set {name}; there are random-SEED, {}", NAMES.join(", ")),
     })
 }
 
-/// Parameters by name: `small` for tests, without security; `app` or `app-LOG` those of the app layer, 100 bits.
+/// Parameters by name: `small`, `skip-4` and `random-SEED` without security, for tests; `app` and `app-LOG` those of the
+/// app layer, 100 bits, for stacks of height 2^24 and 2^LOG.
 pub fn params(name: &str) -> Result<SystemParams> {
     if let Some(rest) = name.strip_prefix("app") {
         let log_stacked_height = match rest.strip_prefix('-') {
@@ -116,10 +128,13 @@ pub fn params(name: &str) -> Result<SystemParams> {
         };
         return Ok(app_params_with_100_bits_security(log_stacked_height));
     }
+    if let Some(seed) = name.strip_prefix("random-") {
+        return Ok(random::params(seed.parse()?));
+    }
     let (l_skip, n_stack, log_blowup, k) = match name {
         "small" => (2, 8, 1, 3),
         "skip-4" => (4, 6, 2, 4),
-        _ => bail!("no parameters {name}; there are small, skip-4, app and app-LOG"),
+        _ => bail!("no parameters {name}; there are small, skip-4, app, app-LOG and random-SEED"),
     };
     let whir = WhirParams {
         k,
@@ -209,7 +224,9 @@ fn cached(log_height: usize) -> Set {
     let (x, next) = (values[..height].to_vec(), values[1..].to_vec());
     let y = x.iter().map(|&value| value * value).collect::<Vec<_>>();
     let sum = (0..height).map(|index| x[index] + y[index] + next[index]).collect();
-    Set::default().partitioned(Arc::new(Cached), vec![vec![x], vec![y, next]], vec![sum], vec![])
+    let mut set = Set::default();
+    set.add(Arc::new(Cached), false, vec![vec![x], vec![y, next]], vec![sum], vec![]);
+    set
 }
 
 /// Heights 1 and 2, below 2^l_skip, with one of 8: what two senders send, one receiver takes.
