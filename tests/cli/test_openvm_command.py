@@ -58,6 +58,21 @@ def test_refuses_other_keys_changed_proofs_and_files_that_are_none(tmp_path: Pat
         assert done.exit_code == code, done.output
 
 
+def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
+    """The hash of a key does not cover the AIRs' names, so that anyone can change them in a file."""
+    data, key = key_path(NAME).read_bytes(), tmp_path / "key.bin"
+    hostile = json.dumps("\x1b[2J[red]").encode()
+    front, rest = data[16:].split(b'"Selected"', 1)
+    header_size = int.from_bytes(data[8:16], "little")
+    header = front + hostile + rest[: header_size - len(front) - len(b'"Selected"')]
+    begin = data[:8] + len(header).to_bytes(8, "little") + header
+    key.write_bytes(begin + bytes(-len(begin) % 64) + data[-(-(16 + header_size) // 64) * 64 :])
+    done = run("verify", PROOF, "--openvm-key", key, *TOY, "--public")
+    assert done.exit_code == 0, done.output
+    assert "\x1b[2J" not in done.output
+    assert "[2J[red]" in done.output
+
+
 @pytest.mark.parametrize("option", [("--vk", "k"), ("--trust-own-key",), ("--threads", 1), ("--exit-code", 1)])
 def test_goes_with_no_option_of_other_proofs(option: tuple[object, ...]) -> None:
     done = run("verify", PROOF, "--openvm-key", key_path(NAME), *option)
