@@ -105,7 +105,7 @@ def verify_constraints(
         r.append(transcript.sample_ext())
         current = interpolate([f.sub(current, sent[0]), *sent], r[-1])
 
-    # 5. The openings, all common parts first, and what follows from them.
+    # 5. The openings, all common parts first, and the value that follows from them.
     for parts in openings:
         _observe_openings(transcript, parts[:1])
     for parts in openings:
@@ -164,7 +164,7 @@ def _block_weights(shape: Shape, xi: Sequence[Ext]) -> list[list[Ext]]:
 
 
 def _point_values(trace: Trace, parts: Sequence[Opened], public: Sequence[int], r: Sequence[Ext]) -> PointValues[Ext]:
-    """What the nodes of a trace's AIR are evaluated from at its part of the point r."""
+    """The values from which the nodes of a trace's AIR are evaluated, at its part of the point r."""
     f, log_domain = BABYBEAR4, min(trace.log_height, trace.log_skip)
     first, rows = power_of_two(r[0], max(0, -trace.n)), r[1 : 1 + trace.n_lift]
     is_first = eq_uni_one(log_domain, first)

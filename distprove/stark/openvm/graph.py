@@ -70,7 +70,7 @@ class Graph:
         return max((degrees[node] for node in used), default=0)
 
     def check(self, widths: Sequence[int | None], public_values: int, what: str) -> None:
-        """Raise FormatError unless every node is of a known kind and refers to what is there.
+        """Raise FormatError unless every node is of a known kind, and every reference has a target.
 
         `widths`: columns of the preprocessed part, which may be None, of each cached part, and of the common part.
         """
@@ -86,7 +86,7 @@ class Graph:
             else:
                 right = kind <= Kind.MUL and a < i and (b == 0 if kind == Kind.NEG else b < i)
             if not right:
-                raise FormatError(f"{what}: node {i} is of no known kind, or refers to what is not there")
+                raise FormatError(f"{what}: node {i} is of no known kind, or refers to nothing")
         count = len(self.nodes)
         if any(node >= count for node in self.constraints):
             raise FormatError(f"{what}: a constraint is no node")
@@ -122,7 +122,7 @@ def is_column(widths: Sequence[int | None], kind: int, column: int, part: int, o
 
 @dataclass(frozen=True)
 class PointValues(Generic[E]):
-    """What an AIR's nodes are evaluated from, at a point."""
+    """The values at a point from which an AIR's nodes are evaluated."""
 
     parts: Sequence[Sequence[tuple[E, E]]]
     """For the preprocessed part, empty without one, each cached one and the common one: a column and its next row."""

@@ -29,7 +29,7 @@ def key_hash(key: OpenVmKey) -> Elements:
 
 
 def encoded(key: OpenVmKey) -> bytes:
-    """Return what is hashed of a key, without the version and the length before it."""
+    """Return the bytes of a key that are hashed, without the version and the length before them."""
     out = _Postcard()
     _params(out, key.params)
     out.count(len(key.airs))

@@ -15,7 +15,7 @@ from kernels.maths.poseidon2_babybear import DIGEST
 
 @dataclass(frozen=True)
 class OpenedTree:
-    """What is opened of a tree."""
+    """The opened leaves of a tree."""
 
     what: str
     root: Elements

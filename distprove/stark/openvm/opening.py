@@ -41,7 +41,7 @@ SUMMED_COLUMNS = 1 << 12
 
 @dataclass(frozen=True)
 class Claims:
-    """What a round added: values at points pow(z) of the polynomial after its folds."""
+    """The claims of a round: values at points pow(z) of the polynomial after its folds."""
 
     sample: Ext | None
     """The out-of-domain point; None in the last round."""

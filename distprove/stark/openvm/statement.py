@@ -1,4 +1,4 @@
-"""What a proof is about, as a transcript begins with it."""
+"""The statement of a proof, with which its transcript begins."""
 
 from __future__ import annotations
 

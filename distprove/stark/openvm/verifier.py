@@ -1,8 +1,8 @@
 """The verifier of OpenVM 2's proofs. It uses NumPy, Python's integers and a native hash; no GPU, no Ray.
 
-The steps are those of stark-backend 2.0's prover (SWIRL), in its order and with its transcript. What is accepted is
-accepted there. Refused beyond it are encodings that differ from the one that a prover writes: a witness other than 0
-where no work is asked for, and a stated denominator zero of the buses.
+The steps are those of stark-backend 2.0's prover (SWIRL), in its order and with its transcript. An accepted proof
+is accepted there too. This verifier also refuses a witness other than 0 where no work is asked for, and a stated
+denominator zero of the buses.
 """
 
 from __future__ import annotations
