@@ -33,6 +33,7 @@ from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import BackendError
 from kernels.maths.curves import BN254
+from tests.support.own_module import give
 from tests.support.simulated_proofs import trapdoor
 
 LOCAL = ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")
@@ -152,7 +153,7 @@ def test_each_attempt_draws_its_own_from_the_systems_generator(
         drawn.append(known(count))
         return drawn[-1]
 
-    monkeypatch.setattr(prover.secrets, "token_bytes", counted)
+    give(monkeypatch, prover, "secrets", token_bytes=counted)
     wraps.errors = [BackendError("the device is lost"), None]
     (run / STORED).unlink()
     prove(run)

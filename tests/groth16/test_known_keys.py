@@ -26,6 +26,7 @@ from kernels.cpu.groups import CpuGroups
 from kernels.host import cache
 from kernels.maths.curves import BN254, Curve, Group
 from tests.support.file_builders import with_points
+from tests.support.own_module import give
 
 POINTS = (
     *("alpha1", "beta1", "delta1", "beta2", "gamma2", "delta2"),
@@ -256,7 +257,7 @@ def test_a_key_is_checked_where_nothing_can_be_remembered(
         monkeypatch.delenv("HOME")
         monkeypatch.setattr(pwd, "getpwuid", no_user)
     elif where == "a full disk":
-        monkeypatch.setattr(os, "replace", full)
+        give(monkeypatch, cache, "os", replace=full)
     elif where == "folder of all":
         (tmp_path / "all").mkdir()
         (tmp_path / "all").chmod(0o777)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -20,6 +18,7 @@ from distprove.groth16.witness import WitnessProgram
 from distprove.wanted import unless
 from kernels.host import cache
 from kernels.maths.encoding import unpack
+from tests.support.own_module import give
 from tests.support.toy_program import toy_program
 
 
@@ -39,7 +38,7 @@ def no_child(*_arguments: Any, **_options: Any) -> None:
 def test_a_program_is_compiled_once(toy: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert witness(toy, tmp_path) == [1, 3, 4]
     assert [path.suffix for path in tmp_path.iterdir()] == [".cwasm"]
-    monkeypatch.setattr(subprocess, "run", no_child)
+    give(monkeypatch, wasm_modules, "subprocess", run=no_child)
     assert witness(toy, tmp_path) == [1, 3, 4]
     with pytest.raises(AssertionError, match="a child was started"):
         witness(toy + b"\x00\x02\x01q", tmp_path)  # another program
@@ -68,7 +67,7 @@ def test_without_a_cache_it_is_compiled_each_time(toy: bytes, tmp_path: Path) ->
 def test_without_a_child_it_is_not_compiled(
     toy: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    monkeypatch.setattr(sys, "executable", program)
+    give(monkeypatch, wasm_modules, "sys", executable=program)
     with pytest.raises(DistproveError, match="process"):
         witness(toy, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -153,7 +152,7 @@ def module(functions: int, locals_each: int, code: bytes = b"", parameters: int 
 def test_programs_beyond_the_limits_are_refused_before_they_are_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wasm: bytes, message: str
 ) -> None:
-    monkeypatch.setattr(subprocess, "run", no_child)
+    give(monkeypatch, wasm_modules, "subprocess", run=no_child)
     with pytest.raises(FormatError, match=message):
         WitnessProgram(wasm, name="it", cache_dir=tmp_path)
 

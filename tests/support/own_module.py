@@ -10,6 +10,6 @@ import pytest
 def give(monkeypatch: pytest.MonkeyPatch, module: ModuleType, used: str, **own: Any) -> None:
     """Have `module`, which imports the module `used` under its name, find `own` there in place of what these names
     are."""
-    whole = sys.modules[used]
-    assert module.__dict__[used] is whole
-    monkeypatch.setattr(module, used, SimpleNamespace(**{**vars(whole), **own}))
+    now = module.__dict__[used]
+    assert now is sys.modules[used] or isinstance(now, SimpleNamespace), "it was given another one before"
+    monkeypatch.setattr(module, used, SimpleNamespace(**{**vars(now), **own}))

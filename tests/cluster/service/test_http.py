@@ -34,6 +34,7 @@ from cluster.service.views import MOST_SUBMITTED, JobState, JobView
 from distprove.errors import AccessDenied, InputError, QueueFull, ResourceError, UsageError
 from tests.support.circles import circles
 from tests.support.fake_service import Served, served
+from tests.support.own_module import give
 from tests.support.own_time import give_time
 
 DOCUMENT = document(TABLE)
@@ -950,7 +951,7 @@ def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: p
     file.touch(0o600)
     file.write_text(f"ann {'a' * 40}\nbob {'b' * 40}\n")
     tokens = Tokens(file)
-    monkeypatch.setattr("hmac.compare_digest", lambda a, b: compared.append(a) or a == b)
+    give(monkeypatch, access, "hmac", compare_digest=lambda a, b: compared.append(a) or a == b)
     assert tokens.name_of(f"Bearer {'a' * 40}") == "ann"
     assert len(set(compared)) == 2
     assert all(len(digest) == 32 for digest in compared)
@@ -979,7 +980,7 @@ def without_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
             super().bind(address)
 
-    monkeypatch.setattr(server_module.socket, "socket", Socket)
+    give(monkeypatch, server_module, "socket", socket=Socket)
 
 
 def test_a_machine_without_ipv4_is_told_which_option_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -993,7 +994,7 @@ def test_a_machine_without_ipv4_is_told_which_option_to_give(monkeypatch: pytest
         server_module._listen("127.0.0.1", 0, False)
     both = [(socket.AF_INET, ("127.0.0.1", 0)), (socket.AF_INET6, ("::1", 0, 0, 0))]
     told = [(family, socket.SOCK_STREAM, 6, "", address) for family, address in both]
-    monkeypatch.setattr(server_module.socket, "getaddrinfo", lambda *_, **__: told)
+    give(monkeypatch, server_module, "socket", getaddrinfo=lambda *_, **__: told)
     with server_module._listen("localhost", 0, False) as listening:
         assert listening.getsockname()[0] == "::1"
 

@@ -29,6 +29,7 @@ from distprove.groth16.zkey import read_zkey
 from distprove.proof import SALT_BYTES
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
+from tests.support.own_module import give
 
 WORD = 32
 ALARM = 6.0
@@ -154,7 +155,7 @@ def test_each_attempt_is_blinded_afresh(tiny: Prover, cpu: CpuBackend, monkeypat
         drawn.append(known(limit))
         return drawn[-1]
 
-    monkeypatch.setattr(prover.secrets, "randbelow", counted)
+    give(monkeypatch, prover, "secrets", randbelow=counted)
     with holding(map_file(tiny.path), tiny.path.name, cpu) as shared:
         proofs = [prove(shared.resident(), tiny.witnesses[0])[0] for _ in range(3)]
     assert len(drawn) == len(set(drawn)) == 2 * len(proofs)
