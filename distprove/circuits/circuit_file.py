@@ -19,6 +19,7 @@ from distprove.circuits.linear import Linear
 from distprove.circuits.program import Check, Computed
 from distprove.circuits.schedule import Schedule
 from distprove.errors import FormatError
+from distprove.formats.kept_arrays import Content
 from distprove.groth16.r1cs import Counts
 from distprove.groth16.templated import TemplatedSystem
 from distprove.proof import check_fields
@@ -28,9 +29,6 @@ from kernels.interface.synthesis import Bits, Instances, Products, Program, Sha2
 from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
 from kernels.maths.curves import Curve, Field, curve_by_name
 from kernels.maths.encoding import pack, unpack
-
-Content = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-"""The record and the arrays of a file."""
 
 _PRODUCTS, _BITS, _SHA256 = range(3)
 """The kinds of programs in a file."""

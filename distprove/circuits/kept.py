@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 import distprove.circuits
 import distprove.formats
@@ -24,13 +24,11 @@ import kernels
 from distprove.circuits import circuit_file
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import WitnessProgram
-from distprove.circuits.circuit_file import Content
-from distprove.errors import FormatError
 from distprove.formats import canonical
-from distprove.formats.array_file import map_arrays, write_arrays
+from distprove.formats.kept_arrays import Content, find_kept, keep_content
 from distprove.groth16.templated import TemplatedSystem
 from kernels.host import cache as files
-from kernels.host.loaded_code import as_loaded, digest_of, sources
+from kernels.host.loaded_code import digest_of, sources
 from kernels.host.native import native
 
 BOUND = files.Bound(bytes=1 << 30, files=64)
@@ -65,10 +63,10 @@ def _kept(
 ) -> Made:
     folder = folder or files.user_cache_dir("built-circuits")
     key = name_of(facts)
-    found = _read(folder, key, suffix, decode)
+    found = find_kept(folder, key, suffix, decode)
     if found is None:
         with files.making(folder, "circuits"):
-            found = _read(folder, key, suffix, decode)
+            found = find_kept(folder, key, suffix, decode)
             if found is None:
                 built = make()
                 found = part(built)
@@ -76,32 +74,13 @@ def _kept(
     return found
 
 
-def _read(folder: Path, key: str, suffix: str, decode: Callable[[Content], Made]) -> Made | None:
-    file = files.find(folder, key, suffix)
-    if file is None:
-        return None
-    with file:
-        try:
-            return decode(map_arrays(file, suffix[1:]))
-        except FormatError:
-            return None
-
-
 def _keep(folder: Path, key: str, built: CircuitBuilder) -> None:
     """Keep both parts of a circuit: a process that needs one needs the other, or starts one that does."""
-    if not as_loaded(code()):
-        return
     program = circuit_file.encode_witness_program(built.witness_program())
     contents = {_WITNESS: program, _SYSTEM: circuit_file.encode_system(built.system())}
     for suffix, content in contents.items():
         if content is not None:
-            kept = files.keep(folder, key, suffix, partial(_fill, content), BOUND)
-            if kept is not None:
-                kept.close()
-
-
-def _fill(content: Content, file: IO[bytes]) -> None:
-    write_arrays(file, *content)
+            keep_content(folder, key, suffix, content, BOUND, code())
 
 
 def name_of(facts: str) -> str:

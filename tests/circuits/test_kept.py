@@ -19,9 +19,11 @@ import kernels
 from distprove.circuits import circuit_file, kept, registry
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import WitnessProgram
-from distprove.circuits.circuit_file import Content, decode_system, decode_witness_program, encode_system
+from distprove.circuits.circuit_file import decode_system, decode_witness_program, encode_system
 from distprove.circuits.registry import find_circuit
 from distprove.errors import FormatError
+from distprove.formats import kept_arrays
+from distprove.formats.kept_arrays import Content
 from distprove.groth16.templated import TemplatedSystem
 from distprove.groth16.zkey import read_zkey
 from kernels.interface.backend import Backend
@@ -99,7 +101,7 @@ def test_a_circuit_whose_steps_are_no_programs_is_not_kept(tmp_path: Path, monke
     b = CircuitBuilder(BN254)
     b.inverse(b.private_input("x"))
     assert circuit_file.encode_witness_program(b.witness_program()) is None
-    monkeypatch.setattr(kept, "as_loaded", lambda files: True)
+    monkeypatch.setattr(kept_arrays, "as_loaded", lambda files: True)
     kept.kept_witness_program(ENTRY, lambda: b, tmp_path)
     assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock"] == [".system"]
 
@@ -120,7 +122,7 @@ class Counting:
 
 @pytest.fixture
 def make(built: CircuitBuilder, monkeypatch: pytest.MonkeyPatch) -> Counting:
-    monkeypatch.setattr(kept, "as_loaded", lambda files: True)  # whenever this code was changed
+    monkeypatch.setattr(kept_arrays, "as_loaded", lambda files: True)  # whenever this code was changed
     monkeypatch.setattr(kept, "digest_of", lambda files: b"the code")
     return Counting(built)
 
@@ -135,7 +137,7 @@ def test_it_is_built_once(make: Counting, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(kept, "digest_of", lambda files: b"changed code")
     kept.kept_system(ENTRY, make, tmp_path)
     assert make.count == 3
-    monkeypatch.setattr(kept, "as_loaded", lambda files: False)
+    monkeypatch.setattr(kept_arrays, "as_loaded", lambda files: False)
     for _ in range(2):
         kept.kept_system("one more", make, tmp_path)
     assert make.count == 5, "nothing is kept by a process whose code was replaced"

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ import distprove.stark
 import kernels
 from distprove.errors import FormatError
 from distprove.formats import canonical
-from distprove.formats.array_file import map_arrays, write_arrays
+from distprove.formats.kept_arrays import Content, find_kept, keep_content
 from distprove.proof import check_fields
 from distprove.stark.heights import encode_heights
 from distprove.stark.recursion.circuit import TABLES, WORDS_OF, Circuit
@@ -30,7 +30,7 @@ from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import Child, node_circuit
 from kernels.host import cache as files
-from kernels.host.loaded_code import as_loaded, digest_of, sources
+from kernels.host.loaded_code import digest_of, sources
 from kernels.host.native import native
 
 KEPT_OPERATIONS = 1 << 15
@@ -40,20 +40,16 @@ BOUND = files.Bound(bytes=1 << 30, files=1 << 12)
 _CIRCUIT, _LAYOUT = ".circuit", ".layout"
 _FIELDS: dict[str, type] = {"wires": int, "public": list, "fields": list, "messages": list}
 
-Content = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-"""The record and the arrays of a file."""
-Made = TypeVar("Made")
-
 
 def kept_circuit(children: Sequence[Child], folder: Path | None = None) -> Circuit:
     """`node_circuit`, from the user's cache if it is there. `folder` is the cache's by default."""
     folder = folder or files.user_cache_dir("circuits")
     key = name_of(children)
-    circuit = _read(folder, key, _CIRCUIT, decode_circuit)
+    circuit = find_kept(folder, key, _CIRCUIT, decode_circuit)
     if circuit is None:
         circuit = node_circuit(children)
         if len(circuit.kinds) >= KEPT_OPERATIONS:
-            _write(folder, key, _CIRCUIT, encode_circuit(circuit))
+            keep_content(folder, key, _CIRCUIT, encode_circuit(circuit), BOUND, code())
     return circuit
 
 
@@ -67,34 +63,15 @@ def kept_layout(
     folder = folder or files.user_cache_dir("circuits")
     key = layout_name(children, frame)
     decode = partial(decode_layout, frame)
-    layout = _read(folder, key, _LAYOUT, decode)
+    layout = find_kept(folder, key, _LAYOUT, decode)
     if layout is None:
         recorded = circuit()
         with files.making(folder, "layouts"):
-            layout = _read(folder, key, _LAYOUT, decode)
+            layout = find_kept(folder, key, _LAYOUT, decode)
             if layout is None:
                 layout = Layout.of(recorded, frame)
-                _write(folder, key, _LAYOUT, encode_layout(layout))
+                keep_content(folder, key, _LAYOUT, encode_layout(layout), BOUND, code())
     return layout
-
-
-def _read(folder: Path, key: str, suffix: str, decode: Callable[[Content], Made]) -> Made | None:
-    file = files.find(folder, key, suffix)
-    if file is None:
-        return None
-    with file:
-        try:
-            return decode(map_arrays(file, suffix[1:]))
-        except FormatError:
-            return None
-
-
-def _write(folder: Path, key: str, suffix: str, content: Content) -> None:
-    if not as_loaded(code()):
-        return
-    kept = files.keep(folder, key, suffix, lambda file: write_arrays(file, *content), BOUND)
-    if kept is not None:
-        kept.close()
 
 
 def encode_circuit(circuit: Circuit) -> Content:

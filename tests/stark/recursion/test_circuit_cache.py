@@ -12,6 +12,7 @@ import pytest
 
 import kernels
 from distprove.errors import FormatError, UsageError
+from distprove.formats import kept_arrays
 from distprove.stark.recursion import circuit_cache
 from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.circuit_cache import (
@@ -68,7 +69,7 @@ def test_a_large_circuit_is_recorded_once(child: Child, tmp_path: Path, monkeypa
     monkeypatch.setattr(circuit_cache, "digest_of", lambda files: b"changed code")
     kept_circuit([child], tmp_path)
     assert len(recorded) == 3
-    monkeypatch.setattr(circuit_cache, "as_loaded", lambda files: False)
+    monkeypatch.setattr(kept_arrays, "as_loaded", lambda files: False)
     for _ in range(2):
         kept_circuit([child, child], tmp_path)
     assert len(recorded) == 5, "nothing is kept by a process whose code was replaced"
