@@ -13,12 +13,11 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.places import READ
-from distprove.stark.multilinear.proof import MultilinearPart, MultilinearProof
-from distprove.stark.multilinear.verifier import verify
+from distprove.stark.multilinear.proof import MultilinearPart
 from distprove.stark.recursion.contract import EXIT_CODE, ProgramRecord, Read
 from distprove.stark.recursion.contract_form import ContractForm
-from distprove.stark.recursion.node import NODE, NODE_CHALLENGE, Identity
-from distprove.stark.recursion.node_proof import NodeKey, identity_in, kind_in
+from distprove.stark.recursion.node import Identity
+from distprove.stark.recursion.node_proof import NodeKey, kind_in, verify_under
 from distprove.stark.recursion.plan import INNER, WRAP, Kind
 from distprove.system import PartitionProof
 
@@ -52,10 +51,4 @@ def verify_read(node_key: NodeKey, proof: PartitionProof, key: MultilinearKey) -
     count = sum(size for _, size in READ)
     if kind.role != WRAP or len(proof.public) != count or not all(type(v) is int and 0 <= v < P for v in proof.public):
         raise InvalidProof(f"{proof.name}: not what a contract reads")
-    own = node_key(key, kind)
-    if identity_in(proof) != Identity.of(own):
-        raise InvalidProof(f"{proof.name}: a proof under another key")
-    parsed, shape = MultilinearProof.from_record(proof.data["proof"], own, proof.name)
-    if parsed.challenge != NODE_CHALLENGE:
-        raise InvalidProof(f"{proof.name}: a node's proof has no job of its own")
-    verify(own, NODE, proof.public, parsed, shape)
+    verify_under(node_key(key, kind), proof)

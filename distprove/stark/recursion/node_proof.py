@@ -71,7 +71,15 @@ def verify_node(node_key: NodeKey, proof: PartitionProof, key: MultilinearKey) -
     if not is_statement(proof.public):
         raise InvalidProof(f"{proof.name}: not the public values of a node")
     own, nodes = node_key(key, kind), node_key(key, kind.of_role(INNER))
-    if identity_in(proof) != Identity.of(own) or proof.public[-KEY:] != Identity.of(nodes).scalars():
+    if proof.public[-KEY:] != Identity.of(nodes).scalars():
+        raise InvalidProof(f"{proof.name}: a proof under another key")
+    verify_under(own, proof)
+
+
+def verify_under(own: MultilinearKey, proof: PartitionProof) -> None:
+    """Raise InvalidProof or FormatError unless this is the proof of a node, or of a second root, under its key `own`.
+    What it states is not looked at."""
+    if identity_in(proof) != Identity.of(own):
         raise InvalidProof(f"{proof.name}: a proof under another key")
     parsed, shape = MultilinearProof.from_record(proof.data["proof"], own, proof.name)
     if parsed.challenge != NODE_CHALLENGE:
