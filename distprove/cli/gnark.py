@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from distprove.cli.console import escape, facts_table, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson, Overwrite, Reads, Writes, run_files
 from distprove.cli.plain_help import App
-from distprove.errors import InvalidProof, UsageError
+from distprove.errors import InputError, InvalidProof, UsageError
 
 app = App(no_args_is_help=True, help="Exchange proofs and verifying keys with gnark.")
 
@@ -98,7 +99,15 @@ def key(
     curves = {"bn254": BN254, "bls12-381": BLS12_381}
     if curve not in curves:
         raise UsageError(f"--curve is {' or '.join(curves)}, not {curve!r}")
-    read = gnark.parse_verifying_key(read_bounded(vk, gnark.MAX_KEY_BYTES), curves[curve], str(vk))
+    data = read_bounded(vk, gnark.MAX_KEY_BYTES)
+    try:
+        read = gnark.parse_verifying_key(data, curves[curve], str(vk))
+    except InputError:
+        for other in curves.keys() - {curve}:
+            with suppress(InputError):
+                gnark.parse_verifying_key(data, curves[other], str(vk))
+                raise UsageError(f"{vk}: a key over {curves[other].title}, which `--curve {other}` reads") from None
+        raise
     if read.weakness is not None:
         warn(read.weakness)
     write_verification_key(destination, read)

@@ -25,3 +25,7 @@ def test_a_run_is_exported_and_verified_by_its_commands(proven: Path, small_job:
     assert distprove.verify(proven, vk=tmp_path / "vk.json").key_given
     assert (tmp_path / "vk.json").read_bytes() == small_job.vk.read_bytes()
     assert "--curve is" in why_refused(run("gnark", "key", vk, "--out", tmp_path / "x.json", "--curve", "bn128"))
+    told = why_refused(run("gnark", "key", vk, "--out", tmp_path / "x.json", "--curve", "bls12-381"))
+    assert "a key over BN254, which `--curve bn254` reads" in told
+    (tmp_path / "short").write_bytes(vk.read_bytes()[:300])
+    assert "points of K" in why_refused(run("gnark", "key", tmp_path / "short", "--out", tmp_path / "x.json"))
