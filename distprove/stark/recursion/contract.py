@@ -22,7 +22,7 @@ from distprove.stark.multilinear.places import output_words
 from distprove.stark.multilinear.shape import heights_fit
 from distprove.stark.multilinear.verifier import RULES
 from distprove.stark.recursion.node import Identity
-from distprove.stark.statement import Statement
+from distprove.stark.statement import PublicRef, Statement
 from distprove.stark.whole_job import check_multiplicities
 from kernels.cpu.poseidon2 import DIGEST
 from kernels.interface.tree_hash import TreeHash
@@ -115,11 +115,24 @@ def check_readable(key: MultilinearKey) -> None:
         )
     known |= {name for pair in statement.chain for name in pair} | {constant.name for constant in statement.constants}
     known |= {name for name in (statement.index, statement.count) if name is not None}
-    if lengths.get(INPUTS) == 1:  # none, so that the words of public input say nothing
-        known |= {INPUTS, STATED}
+    if lengths.get(INPUTS) == 1:
+        known |= {INPUTS}
+        if _is_received(statement, STATED):  # words of public input, of which there are none
+            known |= {STATED}
     unread = [name for name in lengths if name not in known]
     if unread:
         raise UsageError(f"program {key.program}: its jobs state {unread[0]}, which a contract would not read")
+
+
+def _is_received(statement: Statement, name: str) -> bool:
+    """Whether the boundary has each element of a public value, of every segment."""
+    sent = {
+        (value.name, value.index)
+        for boundary in statement.boundary
+        for value in boundary.values
+        if boundary.where == "every" and isinstance(value, PublicRef)
+    }
+    return all((name, index) in sent for index in range(dict(statement.public).get(name, 0)))
 
 
 def check_program(key: MultilinearKey, log_heights: Sequence[int | None], places: int = PLACES) -> None:

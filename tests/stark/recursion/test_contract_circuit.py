@@ -370,6 +370,14 @@ class Unstated(Reads):
         return replace(said, public=public, constants=(*said.constants, Constant("read", (0,), "every")))
 
 
+class Unsent(Reads):
+    """`stated` stands on no bus, so it is no public input that a segment could read."""
+
+    @property
+    def statement(self) -> Statement:
+        return replace(super().statement, boundary=())
+
+
 class Free(Reads):
     """Nothing says from where the first segment starts."""
 
@@ -397,6 +405,8 @@ def test_keys_whose_jobs_no_contract_reads(three: ReadJob) -> None:
         check_readable(compile_key(Same(), params))
     with pytest.raises(UsageError, match="state stated, which a contract would not read"):
         check_readable(compile_key(Unstated(), params))
+    with pytest.raises(UsageError, match="state stated, which a contract would not read"):
+        check_readable(compile_key(Unsent(), params))
     with pytest.raises(UsageError, match="start of a job's first segment is no constant"):
         check_readable(compile_key(Free(), params))
     with pytest.raises(UsageError, match="state told, which a contract would not read"):
