@@ -40,7 +40,6 @@ OF_ONE_SYSTEM = (
             "programs",
             "prove_openvm",
             "proof_json",
-            "prove_openvm",
             "ptau",
             "r1cs",
             "read_wrap",
