@@ -17,6 +17,7 @@ import numpy as np
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array, HostArray
+from kernels.interface.runs import require_exact
 from kernels.maths.curves import Field
 
 SHA256_ZERO, SHA256_ONE = -1, -2
@@ -148,6 +149,8 @@ def check_instances(program: Program, where: Instances, count: int) -> None:
         raise SizeError(f"{len(own)} placements of {program.inputs} inputs do not fit runs of shape {runs.shape}")
     if len(own) == 0 or program.own == 0:
         return
+    require_exact(own, lanes)
+    require_exact(runs, lanes)
     first, step = own.T
     last = first + (lanes - 1) * step + program.own - 1
     ends = np.concatenate([runs[..., 0].ravel(), (runs[..., 0] + (lanes - 1) * runs[..., 1]).ravel(), first, last])

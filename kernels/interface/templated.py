@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kernels.errors import SizeError
 from kernels.interface.arrays import HostArray
 from kernels.interface.matrix import CsrMatrix
+from kernels.interface.runs import require_exact
 from kernels.maths.curves import Field
 
 MAX_INDEX = 1 << 32
@@ -150,8 +151,10 @@ class TemplatedMatrix:
                 template.rows, columns, template.row_ptr, template.columns, template.value_index, self.values
             ).check(field)
         for part in self.parts:
+            require_exact(part.runs, part.lanes)
+            require_exact(np.array([[part.first, part.step]], dtype=np.int64), part.lanes)
             low, high = part.ends()
-            if part.lanes < 1 or low < 0 or high >= self.cols:
+            if not 1 <= part.lanes <= max(1, self.rows) or low < 0 or high >= self.cols:
                 raise SizeError(f"an instance names a column beyond the {self.cols} there are")
         if not _tile(self.parts):
             raise SizeError("instances do not lie one below the other")

@@ -12,7 +12,7 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import SizeError
-from kernels.interface.synthesis import SHA256_ONE, SHA256_ZERO, Instances, Sha256Block
+from kernels.interface.synthesis import SHA256_ONE, SHA256_ZERO, Instances, Sha256Block, check_instances
 from kernels.maths.curves import BLS12_381, BN254, Field
 from kernels.maths.encoding import field_from_ints, field_to_ints
 from tests.support.synthesis_cases import BATCH, KEPT, LANES, bits_of, instances, products, wires_of
@@ -95,6 +95,20 @@ def test_instances_beyond_the_wires_are_refused(cpu: CpuBackend) -> None:
         cpu.synthesis.run(program, wires, replace(where, own_runs=where.own_runs * [1, 0] + [0, 3]))
     with pytest.raises(SizeError, match="wires have shape"):
         cpu.synthesis.run(program, wires[:, 0], where)
+
+
+def test_strides_that_come_round_are_refused() -> None:
+    """Four times 2^62 is 0 in int64, so the last of five instances lies where the first one does."""
+    program = products(BN254.fr, 3, 4, seed=1)
+    count, where = instances(program, 1)
+    five, runs = replace(where, lanes=5), where.runs.copy()
+    check_instances(program, replace(five, runs=runs * [1, 0]), count)
+    runs[0, 0] = 1, 1 << 62
+    for wrong in (replace(five, runs=runs), replace(five, own_runs=where.own_runs * [1, 0] + [0, 1 << 62])):
+        with pytest.raises(SizeError, match="beyond 62 bits"):
+            check_instances(program, wrong, count)
+    with pytest.raises(SizeError, match="beyond"):
+        check_instances(program, replace(where, lanes=1 << 64), count)
 
 
 def test_a_wire_depends_on_those_before_it_alone(cpu: CpuBackend) -> None:

@@ -74,3 +74,15 @@ def test_columns_that_occur_are_those_with_an_entry() -> None:
 def test_what_does_not_fit_is_refused(what: str) -> None:
     with pytest.raises(SizeError):
         spoiled(placed_matrix(FR, 2, moved=True))[what].check(FR)
+
+
+def test_strides_that_come_round_are_refused() -> None:
+    """Four times 2^62 is 0 in int64, so the last of five instances names the columns of the first one."""
+    matrix = placed_matrix(FR, 2, moved=True)
+    (at, *_) = [number for number, part in enumerate(matrix.parts) if part.lanes == 5]
+    part = matrix.parts[at]
+    runs = part.runs.copy()
+    runs[0, 1] = 1 << 62
+    for wrong in (replace(part, runs=runs), replace(part, step=1 << 62), replace(part, runs=runs, lanes=1 << 64)):
+        with pytest.raises(SizeError):
+            replace(matrix, parts=(*matrix.parts[:at], wrong, *matrix.parts[at + 1 :])).check(FR)
