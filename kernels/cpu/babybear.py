@@ -64,6 +64,25 @@ class CpuBabyBear(BabyBearKernels):
             self._pool.native.bb_matmul(threads, _flat(a), _flat(b), rows, inner, columns, out.reshape(-1))
         return out
 
+    def fold(self, table: Elements, at: Elements) -> Elements:
+        *shape, size, degree = table.shape
+        out = np.empty((*shape, size // 2, degree), dtype=np.uint32)
+        with self._pool.leased(4 * table.size) as threads:
+            self._pool.native.bb_fold(threads, _flat(table), _flat(at), out.reshape(-1))
+        return out
+
+    def pair_round(self, a: Elements, b: Elements) -> Elements:
+        sums = np.empty((2, DEGREE), dtype=np.uint32)
+        with self._pool.leased(8 * a.size) as threads:
+            self._pool.native.bb_pair_round(threads, _flat(a), _flat(b), sums.reshape(-1))
+        return sums
+
+    def layer_round(self, eq: Elements, halves: Elements, batch: Elements) -> Elements:
+        sums = np.empty((3, DEGREE), dtype=np.uint32)
+        with self._pool.leased(12 * halves.size) as threads:
+            self._pool.native.bb_layer_round(threads, _flat(eq), _flat(halves), _flat(batch), sums.reshape(-1))
+        return sums
+
     def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
         out = np.array(coefficients, dtype=np.uint32, order="C")
         self._transform(out, axis % out.ndim)

@@ -11,8 +11,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+import numpy as np
+
 from kernels.errors import SizeError
-from kernels.maths.babybear import Elements
+from kernels.maths.babybear import DEGREE, Elements, add, sub, total
 
 
 class BabyBearKernels(ABC):
@@ -37,6 +39,30 @@ class BabyBearKernels(ABC):
     def matmul(self, a: Elements, b: Elements) -> Elements:
         """Return the product (m, n) of matrices (m, k) and (k, n) of base elements."""
 
+    def fold(self, table: Elements, at: Elements) -> Elements:
+        """Bind the first variable of tables (..., 2 n, 4), which joins neighbours, to an element: (..., n, 4)."""
+        low, high = table[..., ::2, :], table[..., 1::2, :]
+        return add(low, self.ext_mul(sub(high, low), at))
+
+    def pair_round(self, a: Elements, b: Elements) -> Elements:
+        """Return the sums of a times b over all entries with the first variable at 1 and at 2, (2, 4).
+
+        `a` and `b` are tables (..., 2 n, 4) of one shape.
+        """
+        points = zip(line(a, 2), line(b, 2), strict=True)
+        return np.stack([total(self.ext_mul(x, y).reshape(-1, DEGREE), 0) for x, y in points])
+
+    def layer_round(self, eq: Elements, halves: Elements, batch: Elements) -> Elements:
+        """Return the sums of eq ((p0 + batch q0) q1 + p1 q0) with the first variable at 1, 2 and 3, (3, 4).
+
+        `eq` is a table (2 n, 4), `halves` has p0, p1, q0 and q1, (4, 2 n, 4).
+        """
+        found = []
+        for weights, (p0, p1, q0, q1) in zip(line(eq, 3), line(halves, 3), strict=True):
+            terms = add(self.ext_mul(add(p0, self.ext_mul(q0, batch)), q1), self.ext_mul(p1, q0))
+            found.append(total(self.ext_mul(weights, terms), 0))
+        return np.stack(found)
+
     @abstractmethod
     def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
         """Return values at the powers of a root of unity, as `kernels.maths.babybear_ntt.ntt`. Raises ValueError."""
@@ -59,6 +85,15 @@ class BabyBearKernels(ABC):
 
         Raises ValueError if there is none.
         """
+
+
+def line(table: Elements, points: int) -> list[Elements]:
+    """Return tables (..., 2 n, 4) with the first variable at 1, 2, ... points: that many (..., n, 4)."""
+    low, high = table[..., ::2, :], table[..., 1::2, :]
+    step, found = sub(high, low), [high]
+    while len(found) < points:
+        found.append(add(found[-1], step))
+    return found
 
 
 def check_sum(total: Elements, a: Elements) -> None:

@@ -65,6 +65,14 @@ def test_products_broadcast(kernels: BabyBearKernels, a: tuple[int, ...], b: tup
     assert np.array_equal(kernels.ext_mul(x, y), NUMPY.ext_mul(x, y))
 
 
+@pytest.mark.parametrize("n", [1, 3, 1 << 11])
+def test_rounds_of_sumchecks(kernels: BabyBearKernels, n: int) -> None:
+    halves, eq, at = drawn(4, 2 * n, 4), drawn(2 * n, 4), drawn(4)
+    assert np.array_equal(kernels.fold(halves, at), NUMPY.fold(halves, at))
+    assert np.array_equal(kernels.pair_round(halves[:2], halves[1:3]), NUMPY.pair_round(halves[:2], halves[1:3]))
+    assert np.array_equal(kernels.layer_round(eq, halves, at), NUMPY.layer_round(eq, halves, at))
+
+
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (0,), (), (1 << 13,)])
 def test_sums_of_scaled_elements(kernels: BabyBearKernels, shape: tuple[int, ...]) -> None:
     for a in (drawn(*shape), drawn(*shape, 4)):

@@ -6,10 +6,10 @@ import numpy as np
 
 from distprove.errors import UsageError
 from distprove.stark.openvm.proof import BusProof
-from distprove.stark.openvm.tables import eq_table, fold, line
+from distprove.stark.openvm.tables import eq_table
 from distprove.stark.openvm.transcript import Transcript
 from kernels.interface.babybear import BabyBearKernels
-from kernels.maths.babybear import Elements, add, ext_one, total
+from kernels.maths.babybear import Elements, add, ext_one
 from kernels.maths.babybear_ntt import log2_of
 
 
@@ -64,13 +64,8 @@ def _prove_layer(
     eq = eq_table(k, point)
     sent, drawn = [], []
     for _ in range(log2_of(len(eq))):
-        values = []
-        for weights, (p0, p1, q0, q1) in zip(line(eq, 3), line(halves, 3), strict=True):
-            # p_0 q_1 + p_1 q_0 + batch q_0 q_1
-            terms = add(k.ext_mul(add(p0, k.ext_mul(q0, batch)), q1), k.ext_mul(p1, q0))
-            values.append(total(k.ext_mul(weights, terms), 0))
-        sent.append(np.stack(values))
+        sent.append(k.layer_round(eq, halves, batch))
         transcript.observe_words(sent[-1])
         drawn.append(np.array(transcript.sample_ext(), dtype=np.uint32))
-        halves, eq = fold(k, halves, drawn[-1]), fold(k, eq, drawn[-1])
+        halves, eq = k.fold(halves, drawn[-1]), k.fold(eq, drawn[-1])
     return halves, np.stack(sent), drawn

@@ -10,7 +10,7 @@ import numpy as np
 from distprove.stark.openvm.graph import Graph
 from distprove.stark.openvm.proof import ConstraintProof
 from distprove.stark.openvm.rows import BaseRing, Cells, ExtensionRing, Form, Plan, evaluate
-from distprove.stark.openvm.tables import eq_table, fold, lagrange, line, weighted
+from distprove.stark.openvm.tables import eq_table, lagrange, weighted
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate as at_point
 from distprove.stark.openvm.univariate import (
@@ -22,7 +22,7 @@ from distprove.stark.openvm.univariate import (
     shifts,
     times_line,
 )
-from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.babybear import BabyBearKernels, line
 from kernels.maths.babybear import (
     Elements,
     P,
@@ -337,7 +337,7 @@ class _Folded:
     def bind(self, at: Elements) -> None:
         """Bind the first variable, if there is one left."""
         if self._cells.selectors.shape[1] > 1:
-            self._cells = self._cells.map(lambda table: fold(self._k, table, at))
+            self._cells = self._cells.map(lambda table: self._k.fold(table, at))
 
     def openings(self) -> list[Elements]:
         """The values of each part's columns, each with that of its next row if next rows are read: (values, 4)."""

@@ -10,7 +10,7 @@ import numpy as np
 from distprove.stark.openvm.commitment import Stacked
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.proof import StackingProof
-from distprove.stark.openvm.tables import eq_table, fold, lagrange, line, weighted
+from distprove.stark.openvm.tables import eq_table, lagrange, weighted
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate, multiply
 from kernels.interface.babybear import BabyBearKernels
@@ -22,7 +22,6 @@ from kernels.maths.babybear import (
     ext_scale,
     root_of_unity,
     sub,
-    total,
 )
 from kernels.maths.babybear_ntt import intt
 
@@ -106,14 +105,10 @@ def prove_stacking(
     # 4. The multilinear rounds.
     rounds = []
     for _ in range(params.n_stack):
-        at = [
-            total(k.ext_mul(value, weight).reshape(-1, 4), 0)
-            for value, weight in zip(line(values, 2), line(weights_at, 2), strict=True)
-        ]
-        rounds.append(np.stack(at))
+        rounds.append(k.pair_round(values, weights_at))
         transcript.observe_words(rounds[-1])
         drawn.append(np.array(transcript.sample_ext(), dtype=np.uint32))
-        values, weights_at = fold(k, values, drawn[-1]), fold(k, weights_at, drawn[-1])
+        values, weights_at = k.fold(values, drawn[-1]), k.fold(weights_at, drawn[-1])
 
     # 5. What is left are the stacked columns at the new point.
     transcript.observe_words(values)

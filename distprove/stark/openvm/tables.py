@@ -36,21 +36,6 @@ def mobius_table(k: BabyBearKernels, point: Sequence[Elements]) -> Elements:
     return table
 
 
-def fold(k: BabyBearKernels, table: Elements, at: Elements) -> Elements:
-    """Bind the first variable of tables (..., 2^n, 4) to an element (4,)."""
-    low, high = table[..., ::2, :], table[..., 1::2, :]
-    return add(low, k.ext_mul(sub(high, low), at))
-
-
-def line(table: Elements, points: int) -> list[Elements]:
-    """Return tables (..., 2^n, 4) with the first variable bound to 1, 2, ... points: that many (..., 2^(n-1), 4)."""
-    low, high = table[..., ::2, :], table[..., 1::2, :]
-    step, found = sub(high, low), [high]
-    while len(found) < points:
-        found.append(add(found[-1], step))
-    return found
-
-
 def subset_sums(a: Elements) -> Elements:
     """Return the values on the cube of multilinear polynomials from their coefficients (..., 2^n) of the base field."""
     n = a.shape[-1]

@@ -13,8 +13,6 @@ from distprove.stark.openvm.proof import WhirProof
 from distprove.stark.openvm.tables import (
     cube_coefficients,
     eq_table,
-    fold,
-    line,
     linear_sum,
     message,
     mobius_table,
@@ -70,15 +68,11 @@ def prove_whir(
     for number, queries in enumerate(whir.queries):
         # 2. Sumcheck rounds over the product of values and weights, each with a challenge that binds a variable.
         for _ in range(whir.log_fold):
-            at = [
-                total(k.ext_mul(value, weight), 0)
-                for value, weight in zip(line(values, 2), line(weights, 2), strict=True)
-            ]
-            rounds.append(np.stack(at))
+            rounds.append(k.pair_round(values, weights))
             transcript.observe_words(rounds[-1])
             folding_witnesses.append(transcript.grind(whir.folding_pow_bits, k.least_witness))
             drawn = _drawn(transcript)
-            values, weights = fold(k, values, drawn), fold(k, weights, drawn)
+            values, weights = k.fold(values, drawn), k.fold(weights, drawn)
 
         # 3. Commit to the folded codeword and sample it outside of its domain; in the last round send the polynomial.
         coefficients = np.ascontiguousarray(cube_coefficients(np.ascontiguousarray(values.T)).T)

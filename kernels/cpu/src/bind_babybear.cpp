@@ -4,6 +4,7 @@
 #include "babybear_hash.h"
 #include "babybear_matmul.h"
 #include "babybear_ntt.h"
+#include "babybear_sumcheck.h"
 #include "bindings.h"
 
 namespace dp {
@@ -101,6 +102,37 @@ void matmul(Pool& pool, In32 a, In32 b, size_t rows, size_t inner, size_t column
   babybear_matmul(pool, pa, pb, rows, inner, columns, po);
 }
 
+void fold(Pool& pool, In32 table, In32 at, Out32 out) {
+  const size_t n = count_of(out, 4, "out");
+  expect(table, 8 * n, "table");
+  expect(at, 4, "at");
+  const u32 *in = table.data(), *by = at.data();
+  u32* to = out.data();
+  nb::gil_scoped_release release;
+  babybear_fold(pool, in, by, n, to);
+}
+
+void pair_round(Pool& pool, In32 a, In32 b, Out32 sums) {
+  const size_t n = count_of(a, 8, "a");
+  expect(b, 8 * n, "b");
+  expect(sums, 8, "sums");
+  const u32 *pa = a.data(), *pb = b.data();
+  u32* to = sums.data();
+  nb::gil_scoped_release release;
+  babybear_pair_round(pool, pa, pb, n, to);
+}
+
+void layer_round(Pool& pool, In32 eq, In32 halves, In32 batch, Out32 sums) {
+  const size_t n = count_of(eq, 8, "eq");
+  expect(halves, 32 * n, "halves");
+  expect(batch, 4, "batch");
+  expect(sums, 12, "sums");
+  const u32 *weights = eq.data(), *in = halves.data(), *by = batch.data();
+  u32* to = sums.data();
+  nb::gil_scoped_release release;
+  babybear_layer_round(pool, weights, in, by, n, to);
+}
+
 void ntt(Pool& pool, Out32 data, int log_n, size_t inner, In32 roots) {
   if (log_n < 0 || log_n > bb::TWO_ADICITY) throw std::invalid_argument("log_n: out of range");
   if (inner == 0) throw std::invalid_argument("inner: zero");
@@ -183,6 +215,9 @@ void bind_babybear(nb::module_& m) {
   m.def("bb_ext_mul", &ext_mul);
   m.def("bb_add_scaled", &add_scaled);
   m.def("bb_matmul", &matmul);
+  m.def("bb_fold", &fold);
+  m.def("bb_pair_round", &pair_round);
+  m.def("bb_layer_round", &layer_round);
   m.def("bb_ntt", &ntt);
   m.def("bb_permute", &permute);
   m.def("bb_hash_rows", &hash_rows);
