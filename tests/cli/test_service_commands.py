@@ -84,7 +84,7 @@ class Shell:
                 [*RUN, *words],
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=250,
                 cwd=self.folder,
                 env=self.environment,
                 pass_fds=[writing],
@@ -223,7 +223,7 @@ def test_a_service_in_the_foreground_ends_at_a_signal(tmp_path: Path) -> None:
     shell("status", "--service", "service")
     shell("status", "--service", contact["url"], "--token-file", contact["token_file"])
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(250) == 0
     process.stdout.close()
     assert not (tmp_path / "service" / "contact.json").exists()
 

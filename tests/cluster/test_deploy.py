@@ -220,7 +220,7 @@ def test_the_slurm_script_starts_a_cluster_ends_it_and_exits_as_the_job_does(
     environment |= {"SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": "x", "SLURM_CPUS_PER_TASK": "4"}
     with subprocess.Popen(["bash", str(SLURM), "/shared/job.toml", "/shared/run"], env=environment) as script:
         if not ends:
-            until = time.monotonic() + 60
+            until = time.monotonic() + 150
             while "begun" not in (notes.read_text() if notes.exists() else "") and time.monotonic() < until:
                 time.sleep(0.02)
             script.terminate()

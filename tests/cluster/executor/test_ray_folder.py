@@ -147,7 +147,7 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
             assert not any(word.endswith("dashboard.py") for word in words)
 
             driver.send_signal(signal.SIGINT)
-            driver.wait(60)
+            driver.wait(600)
             assert not folder.exists()
         finally:
             driver.kill()

@@ -178,7 +178,7 @@ def test_a_job_has_a_page_with_its_partitions_its_tree_and_its_log(tmp_path: Pat
         await tab.ask("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
         await tab.value("document.querySelector('#downloads button').click()")
         file = tmp_path / "job-0008-proof.msgpack"
-        late = time.monotonic() + 30
+        late = time.monotonic() + 120
         while not file.exists() and time.monotonic() < late:
             await asyncio.sleep(0.05)
         assert file.read_bytes() == b"a proof"
