@@ -67,7 +67,7 @@ def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
     header = front + hostile + rest[: header_size - len(front) - len(b'"Selected"')]
     begin = data[:8] + len(header).to_bytes(8, "little") + header
     key.write_bytes(begin + bytes(-len(begin) % 64) + data[-(-(16 + header_size) // 64) * 64 :])
-    done = run("verify", PROOF, "--openvm-key", key, *TOY, "--public")
+    done = run("verify", PROOF, "--openvm-key", key, *TOY, "--show-public")
     assert done.exit_code == 0, done.output
     assert "\x1b[2J" not in done.output
     assert "[2J[red]" in done.output
