@@ -1,10 +1,15 @@
 //! The container of FORMAT.md: a magic, a JSON header and arrays of u32 behind it.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
 
 use anyhow::{bail, ensure, Context, Result};
 use openvm_stark_backend::{
     p3_field::PrimeField32,
+    p3_matrix::dense::RowMajorMatrix,
     prover::{ColMajorMatrix, MatrixDimensions},
 };
 use openvm_stark_sdk::config::baby_bear_poseidon2::{Digest, DIGEST_SIZE, F};
@@ -12,38 +17,96 @@ use serde_json::{json, Map, Value};
 
 const ALIGNMENT: usize = 64;
 
-/// Collects the arrays of a file that is being written.
-#[derive(Default)]
-pub struct ArrayWriter {
-    data: Vec<u8>,
+/// An array of a file, which may be a matrix elsewhere: a large one is not copied.
+pub enum Array<'a> {
+    Items([usize; 2], Vec<u32>),
+    Columns(&'a ColMajorMatrix<F>),
+    Rows(&'a RowMajorMatrix<F>),
 }
 
-impl ArrayWriter {
-    /// Appends an array of `shape` in C order; returns its place for the header.
-    pub fn add(&mut self, shape: [usize; 2], items: impl IntoIterator<Item = u32>) -> Value {
-        self.data.resize(self.data.len().next_multiple_of(ALIGNMENT), 0);
-        let offset = self.data.len();
-        self.data.extend(items.into_iter().flat_map(u32::to_le_bytes));
-        assert_eq!(self.data.len() - offset, 4 * shape[0] * shape[1], "items of an array");
+impl Array<'_> {
+    fn shape(&self) -> [usize; 2] {
+        match self {
+            Array::Items(shape, _) => *shape,
+            Array::Columns(matrix) => [matrix.width(), matrix.height()],
+            Array::Rows(matrix) => [matrix.width, matrix.values.len() / matrix.width],
+        }
+    }
+
+    fn write(&self, file: &mut impl Write) -> io::Result<()> {
+        let mut put = |item: u32| file.write_all(&item.to_le_bytes());
+        match self {
+            Array::Items(_, items) => items.iter().copied().try_for_each(put),
+            Array::Columns(matrix) => matrix.values.iter().map(F::as_canonical_u32).try_for_each(put),
+            Array::Rows(matrix) => (0..matrix.width).try_for_each(|column| {
+                matrix
+                    .values
+                    .iter()
+                    .skip(column)
+                    .step_by(matrix.width)
+                    .map(F::as_canonical_u32)
+                    .try_for_each(&mut put)
+            }),
+        }
+    }
+}
+
+impl<'a> From<&'a ColMajorMatrix<F>> for Array<'a> {
+    fn from(matrix: &'a ColMajorMatrix<F>) -> Self {
+        Self::Columns(matrix)
+    }
+}
+
+impl<'a> From<&'a RowMajorMatrix<F>> for Array<'a> {
+    fn from(matrix: &'a RowMajorMatrix<F>) -> Self {
+        Self::Rows(matrix)
+    }
+}
+
+/// Collects the arrays of a file that is being written.
+#[derive(Default)]
+pub struct ArrayWriter<'a> {
+    arrays: Vec<Array<'a>>,
+    end: usize,
+}
+
+impl<'a> ArrayWriter<'a> {
+    /// Appends an array; returns its place for the header.
+    pub fn add(&mut self, array: impl Into<Array<'a>>) -> Value {
+        let array = array.into();
+        let shape = array.shape();
+        let offset = self.end.next_multiple_of(ALIGNMENT);
+        self.end = offset + 4 * shape[0] * shape[1];
+        self.arrays.push(array);
         json!({"offset": offset, "shape": shape})
     }
 
-    pub fn add_matrix(&mut self, matrix: &ColMajorMatrix<F>) -> Value {
-        let shape = [matrix.width(), matrix.height()];
-        self.add(shape, matrix.values.iter().map(F::as_canonical_u32))
+    /// Appends rows of four items.
+    pub fn add_rows(&mut self, rows: impl ExactSizeIterator<Item = [u32; 4]>) -> Value {
+        self.add(Array::Items([rows.len(), 4], rows.flatten().collect()))
     }
 
     /// Writes the file: `header` in front of the arrays.
     pub fn write(self, path: &Path, magic: &[u8; 8], header: &Value) -> Result<()> {
+        self.try_write(path, magic, header)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn try_write(self, path: &Path, magic: &[u8; 8], header: &Value) -> Result<()> {
         let header = serde_json::to_vec(header)?;
-        let mut file = magic.to_vec();
-        file.extend((header.len() as u64).to_le_bytes());
-        file.extend(header);
-        if !self.data.is_empty() {
-            file.resize(file.len().next_multiple_of(ALIGNMENT), 0);
-            file.extend(self.data);
+        let mut file = BufWriter::new(fs::File::create(path)?);
+        file.write_all(magic)?;
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(&header)?;
+        let mut end = 16 + header.len();
+        for array in self.arrays {
+            let padding = end.next_multiple_of(ALIGNMENT) - end;
+            file.write_all(&[0; ALIGNMENT][..padding])?;
+            array.write(&mut file)?;
+            let [outer, inner] = array.shape();
+            end += padding + 4 * outer * inner;
         }
-        fs::write(path, file).with_context(|| format!("cannot write {}", path.display()))
+        Ok(file.flush()?)
     }
 }
 

@@ -15,7 +15,7 @@ use openvm_stark_backend::{
         StarkVerifyingParams, TraceWidth, VerifierSinglePreprocessedData,
     },
     p3_field::{PrimeCharacteristicRing, PrimeField32},
-    prover::{stacked_pcs::stacked_commit, StridedColMajorMatrixView},
+    prover::{stacked_pcs::stacked_commit, ColMajorMatrix},
     StarkProtocolConfig, SystemParams,
 };
 use openvm_stark_sdk::config::baby_bear_poseidon2::{BabyBearPoseidon2Config as Config, Digest, F};
@@ -31,11 +31,13 @@ pub type ProvingKey = MultiStarkProvingKey<Config>;
 
 pub fn write_key(path: &Path, key: &ProvingKey) -> Result<()> {
     let mut arrays = ArrayWriter::default();
+    let preprocessed = key.per_air.iter().map(preprocessed_trace).collect::<Vec<_>>();
     let airs = key
         .per_air
         .iter()
-        .map(|air| air_json(air, &mut arrays))
-        .collect::<Vec<_>>();
+        .zip(&preprocessed)
+        .map(|(air, trace)| air_json(air, trace.as_ref(), &mut arrays));
+    let airs = airs.collect::<Vec<_>>();
     let header = json!({
         "format": "openvm-key",
         "version": 1,
@@ -105,15 +107,22 @@ fn pre_hash(config: &Config, key: &ProvingKey) -> Digest {
         .hash_slice(&bytes.into_iter().map(F::from_u8).collect::<Vec<_>>())
 }
 
-fn air_json(air: &StarkProvingKey<Config>, arrays: &mut ArrayWriter) -> Value {
+fn preprocessed_trace(air: &StarkProvingKey<Config>) -> Option<ColMajorMatrix<F>> {
+    air.preprocessed_data.as_ref().map(|data| data.mat_view(0).to_matrix())
+}
+
+fn air_json<'a>(
+    air: &StarkProvingKey<Config>,
+    trace: Option<&'a ColMajorMatrix<F>>,
+    arrays: &mut ArrayWriter<'a>,
+) -> Value {
     let vk = &air.vk;
-    let preprocessed = vk.preprocessed_data.as_ref().map(|data| {
-        let view: StridedColMajorMatrixView<F> = air.preprocessed_data.as_ref().expect("its trace").mat_view(0).into();
+    let preprocessed = vk.preprocessed_data.as_ref().zip(trace).map(|(data, trace)| {
         json!({
             "commit": digest_json(&data.commit),
             "hypercube_dim": data.hypercube_dim,
             "stacking_width": data.stacking_width,
-            "trace": arrays.add_matrix(&view.to_matrix()),
+            "trace": arrays.add(trace),
         })
     });
     let dag = &vk.symbolic_constraints;
@@ -134,10 +143,10 @@ fn air_json(air: &StarkProvingKey<Config>, arrays: &mut ArrayWriter) -> Value {
         "max_constraint_degree": vk.max_constraint_degree,
         "width": vk.params.width,
         "preprocessed": preprocessed,
-        "nodes": arrays.add([nodes.len(), 4], nodes.iter().flat_map(node_row)),
+        "nodes": arrays.add_rows(nodes.iter().map(node_row)),
         "constraints": dag.constraints.constraint_idx,
         "interactions": interactions.collect::<Vec<_>>(),
-        "unused_variables": arrays.add([vk.unused_variables.len(), 4], vk.unused_variables.iter().flat_map(variable_row)),
+        "unused_variables": arrays.add_rows(vk.unused_variables.iter().map(variable_row)),
     })
 }
 

@@ -1,17 +1,18 @@
 //! Makes keys, traces, proofs and vectors with OpenVM's own software on the CPU, and judges proofs with its verifier.
 
 mod airs;
-mod container;
-mod key;
 mod random;
 mod sets;
-mod traces;
-mod transcript;
 mod vectors;
 
 use std::{fs, panic::catch_unwind, path::Path, process::ExitCode};
 
 use anyhow::{anyhow, ensure, Context, Result};
+use openvm_judge::{
+    key::{read_key, write_key, ProvingKey},
+    traces::{proving_context, read_traces, write_traces},
+    transcript::Engine,
+};
 use openvm_stark_backend::{
     codec::{Decode, Encode},
     keygen::MultiStarkKeygenBuilder,
@@ -22,18 +23,9 @@ use openvm_stark_backend::{
     StarkEngine,
 };
 use openvm_stark_sdk::config::baby_bear_poseidon2::{
-    default_duplex_sponge, default_duplex_sponge_recorder, BabyBearPoseidon2Config as Config,
-    BabyBearPoseidon2CpuEngine, DuplexSpongeRecorder, F,
+    default_duplex_sponge, default_duplex_sponge_recorder, BabyBearPoseidon2Config as Config, DuplexSpongeRecorder, F,
 };
 use serde_json::json;
-
-use crate::{
-    key::{read_key, write_key, ProvingKey},
-    traces::{proving_context, read_traces, write_traces},
-    transcript::Transcript,
-};
-
-type Engine = BabyBearPoseidon2CpuEngine<Transcript>;
 
 const USAGE: &str = "openvm-judge COMMAND
   list                          the names of the sets, one a line

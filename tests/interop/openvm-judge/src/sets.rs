@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{bail, Result};
+use openvm_judge::traces::Trace;
 use openvm_stark_backend::{
     interaction::LogUpSecurityParameters,
     p3_field::{Field, PrimeCharacteristicRing},
@@ -17,7 +18,6 @@ use openvm_stark_sdk::config::{
 use crate::{
     airs::{Cached, Fibonacci, Fourth, Message, Queries, Selected, Squares, Wide},
     random,
-    traces::Trace,
 };
 
 pub const NAMES: [&str; 8] = [
@@ -117,7 +117,7 @@ pub fn set(name: &str, params: &SystemParams) -> Result<Set> {
     })
 }
 
-/// Parameters by name: `small`, `skip-4` and `random-SEED` without security, for tests; `app` and `app-LOG` those of the
+/// Parameters by name: `small`, `skip-4` and `random-SEED` without security; `app` and `app-LOG` those of the
 /// app layer, 100 bits, for stacks of height 2^24 and 2^LOG.
 pub fn params(name: &str) -> Result<SystemParams> {
     if let Some(rest) = name.strip_prefix("app") {
@@ -138,7 +138,7 @@ pub fn params(name: &str) -> Result<SystemParams> {
     };
     let whir = WhirParams {
         k,
-        log_final_poly_len: 1,
+        log_final_poly_len: (l_skip + n_stack) % k,
         query_phase_pow_bits: 1,
         proximity: WhirProximityStrategy::SplitUniqueList {
             m: 3,

@@ -7,14 +7,14 @@ use openvm_stark_backend::{
     p3_field::PrimeField32,
     prover::{
         stacked_pcs::stacked_commit, AirProvingContext, ColMajorMatrix, CommittedTraceData, CpuColMajorBackend,
-        MatrixDimensions, ProvingContext,
+        MatrixDimensions, ProverBackend, ProvingContext,
     },
     StarkProtocolConfig,
 };
-use openvm_stark_sdk::config::baby_bear_poseidon2::{BabyBearPoseidon2Config as Config, F};
+use openvm_stark_sdk::config::baby_bear_poseidon2::{BabyBearPoseidon2Config as Config, Digest, F};
 use serde_json::{json, Value};
 
-use crate::container::{digest_json, element, read_digest, ArrayReader, ArrayWriter, Object};
+use crate::container::{digest_json, element, read_digest, Array, ArrayReader, ArrayWriter, Object};
 
 const MAGIC: &[u8; 8] = b"OVMTRC01";
 
@@ -27,10 +27,10 @@ pub struct Trace {
     pub public_values: Vec<F>,
 }
 
-type Context_ = ProvingContext<CpuColMajorBackend<Config>>;
+type HostContext = ProvingContext<CpuColMajorBackend<Config>>;
 
 /// What their prover starts from: cached matrices are committed one by one.
-pub fn proving_context(config: &Config, traces: &[Trace]) -> Result<Context_> {
+pub fn proving_context(config: &Config, traces: &[Trace]) -> Result<HostContext> {
     let per_trace = traces.iter().map(|trace| {
         let cached = trace.cached_mains.iter().map(|matrix| commit_cached(config, matrix));
         let cached_mains = cached.collect::<Result<Vec<_>>>()?;
@@ -60,7 +60,12 @@ fn commit_cached(
     })
 }
 
-pub fn write_traces(path: &Path, context: &Context_) -> Result<()> {
+/// Writes traces, of their host's or of their CPU prover's context.
+pub fn write_traces<PB>(path: &Path, context: &ProvingContext<PB>) -> Result<()>
+where
+    PB: ProverBackend<Val = F, Commitment = Digest>,
+    for<'a> &'a PB::Matrix: Into<Array<'a>>,
+{
     let mut arrays = ArrayWriter::default();
     let mut sorted = context.per_trace.iter().collect::<Vec<_>>();
     sorted.sort_by_key(|(air, _)| *air);
@@ -68,7 +73,7 @@ pub fn write_traces(path: &Path, context: &Context_) -> Result<()> {
         let cached = trace.cached_mains.iter().map(|each| {
             json!({
                 "commit": digest_json(&each.commitment),
-                "trace": arrays.add_matrix(&each.trace),
+                "trace": arrays.add(&each.trace),
             })
         });
         let cached = cached.collect::<Vec<_>>();
@@ -77,7 +82,7 @@ pub fn write_traces(path: &Path, context: &Context_) -> Result<()> {
             "height": trace.common_main.height(),
             "public_values": trace.public_values.iter().map(F::as_canonical_u32).collect::<Vec<_>>(),
             "cached_mains": cached,
-            "common_main": arrays.add_matrix(&trace.common_main),
+            "common_main": arrays.add(&trace.common_main),
         })
     });
     let traces = traces.collect::<Vec<_>>();
@@ -89,7 +94,7 @@ pub fn write_traces(path: &Path, context: &Context_) -> Result<()> {
 }
 
 /// Reads traces; refuses cached ones whose commitment differs from their content.
-pub fn read_traces(path: &Path, config: &Config) -> Result<Context_> {
+pub fn read_traces(path: &Path, config: &Config) -> Result<HostContext> {
     let mut file = ArrayReader::read(path, MAGIC)?;
     ensure!(
         file.header.take("format")? == "openvm-traces" && file.header.number("version")? == 1,

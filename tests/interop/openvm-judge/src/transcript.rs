@@ -6,9 +6,14 @@ use openvm_stark_backend::{
     FiatShamirTranscript,
 };
 use openvm_stark_sdk::{
-    config::baby_bear_poseidon2::{BabyBearPoseidon2Config as Config, Digest, DuplexSponge, F},
+    config::baby_bear_poseidon2::{
+        BabyBearPoseidon2Config as Config, BabyBearPoseidon2CpuEngine, Digest, DuplexSponge, F,
+    },
     p3_baby_bear::Poseidon2BabyBear,
 };
+
+/// Their CPU prover, with that transcript.
+pub type Engine = BabyBearPoseidon2CpuEngine<Transcript>;
 
 /// A duplex sponge whose proofs do not depend on the number of threads.
 ///

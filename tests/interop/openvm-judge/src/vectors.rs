@@ -1,6 +1,7 @@
 //! Values of their primitives, for tests of other implementations: JSON with canonical integers.
 
 use anyhow::Result;
+use openvm_judge::container::digest_json;
 use openvm_stark_backend::{
     hasher::MerkleHasher,
     p3_field::{BasedVectorSpace, Field, PrimeCharacteristicRing, PrimeField32, TwoAdicField},
@@ -17,7 +18,7 @@ use openvm_stark_sdk::config::baby_bear_poseidon2::{
 use p3_dft::{Radix2Bowers, TwoAdicSubgroupDft};
 use serde_json::{json, Value};
 
-use crate::{container::digest_json, sets};
+use crate::sets;
 
 fn base(values: &[F]) -> Value {
     json!(values.iter().map(F::as_canonical_u32).collect::<Vec<_>>())
