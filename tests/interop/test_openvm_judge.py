@@ -33,6 +33,8 @@ pytestmark = pytest.mark.skipif(not JUDGE.exists(), reason="no openvm-judge: car
 
 SEEDS = range(int(os.environ.get("DISTPROVE_OPENVM_SEEDS", "6")))
 """The random sets of AIRs that are proven."""
+SETS = [(f"random-{seed}", f"random-{seed}") for seed in SEEDS]
+"""AIRs, traces and parameters at random, with every feature of a key."""
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +89,9 @@ def test_the_vectors_are_what_the_judge_prints() -> None:
     assert asked("vectors").stdout == (GOLDEN / "vectors.json").read_text()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_both_provers_write_the_same_proof(tmp_path: Path, kernels: BabyBearKernels, seed: int) -> None:
-    """For AIRs, traces and parameters at random, with every feature of a key."""
-    folder = exported(tmp_path, f"random-{seed}", f"random-{seed}")
+@pytest.mark.parametrize(("name", "params"), [*SETS, ("interactions", "app-12"), ("mixed", "skip-4")])
+def test_both_provers_write_the_same_proof(tmp_path: Path, kernels: BabyBearKernels, name: str, params: str) -> None:
+    folder = exported(tmp_path, name, params)
     key = read_key(folder / "key.bin")
     proof = prove(kernels, key, read_traces(folder / "traces.bin", key), Steps()).to_bytes()
     assert accepted_there(tmp_path, folder / "key.bin", proof)
