@@ -36,6 +36,10 @@ SEEDS = range(int(os.environ.get("DISTPROVE_OPENVM_SEEDS", "6")))
 SETS = [(f"random-{seed}", f"random-{seed}") for seed in SEEDS]
 """AIRs, traces and parameters at random, with every feature of a key."""
 
+TRACER = JUDGE.with_name("openvm-trace")
+FIBONACCI = os.environ.get("DISTPROVE_OPENVM_FIBONACCI")
+"""OpenVM's guest benchmarks/guest/fibonacci/elf/openvm-fibonacci-program.elf."""
+
 
 @pytest.fixture(scope="module")
 def kernels() -> Iterator[BabyBearKernels]:
@@ -136,3 +140,19 @@ def test_both_verifiers_refuse_a_proof_of_a_false_trace(tmp_path: Path, kernels:
         proof = prove(kernels, key_of(name), spoilt_traces(name, random), Steps()).to_bytes()
         assert not accepted_there(tmp_path, GOLDEN / name / "key.bin", proof)
         assert not accepted_here(key_of(name), proof)
+
+
+@pytest.mark.skipif(FIBONACCI is None or not TRACER.exists(), reason="no openvm-trace, or no guest is named")
+def test_a_real_program_is_proven(tmp_path: Path, kernels: BabyBearKernels) -> None:
+    """The Fibonacci guest of OpenVM under the app layer's parameters, for 100 bits."""
+    done = subprocess.run(
+        [str(TRACER), str(FIBONACCI), str(tmp_path), "19", (1000).to_bytes(8, "little").hex()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    key = read_key(tmp_path / "key.bin")
+    proof = prove(kernels, key, read_traces(tmp_path / "traces-0.bin", key), Steps()).to_bytes()
+    assert accepted_there(tmp_path, tmp_path / "key.bin", proof)
+    assert accepted_here(key, proof)
