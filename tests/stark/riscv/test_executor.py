@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -96,6 +97,7 @@ def same(got: Record, expected: Record) -> None:
 
 @given(PROGRAMS, st.sampled_from([1, 7, 16, 1000]), st.binary(max_size=9), st.binary(max_size=9))
 @example(sequence(asm.li(5, 0x80000000), asm.li(6, 0xFFFFFFFF), asm.op("div", 7, 5, 6), asm.leave()), 16, b"", b"")
+@example([asm.imm("addi", 17, 0, 11), asm.ECALL, *asm.leave()], 1, b"", b"")  # low addresses, and they overlap
 @example(sequence(asm.call(3), asm.call(3), asm.call(3), asm.call(4), asm.call(2), asm.leave()), 7, b"abcd", b"")
 @settings(max_examples=400, deadline=None)
 def test_random_programs(code: list[int], segment: int, private: bytes, public: bytes) -> None:
@@ -150,7 +152,9 @@ def check_trap(trap: TrapState, oracle: Interpreter) -> None:
     assert trap.registers[1:] == tuple(oracle.words.get(FIRST_REGISTER + i, 0) for i in range(1, 32))
     jumped = trap.word & 0x7F in (0x63, 0x67, 0x6F) and trap.stop in (Stop.OUTSIDE, Stop.SELF_JUMP)
     if trap.stop in (Stop.LOW_ADDRESS, Stop.READ_ONLY) or jumped:
-        oracle.step()
+        # A call may be wrong in several ways, and the interpreter see another one first.
+        with suppress(Trapped) if trap.word == asm.ECALL else nullcontext():
+            oracle.step()
         first = trap.about if trap.word == asm.ECALL else oracle.row.get("address", 0)
         accessed = range(first, first + (MOST_BYTES if trap.word == asm.ECALL else 1), 4)
         if trap.stop is Stop.LOW_ADDRESS:
