@@ -14,7 +14,7 @@ from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.errors import InputError, InvalidProof, UsageError
 
 COMMAND = "stark-openvm"
-"""The command's name among those of `distprove prove`, where nobody types it."""
+"""The internal name of the command; users type `prove stark --openvm-key`."""
 BESIDE = "stark"
 """The proof system under whose name it is typed."""
 HINT = "`distprove prove stark --openvm-key KEY --traces FILE --out RUN` gives a proof of OpenVM 2 in its own bytes."

@@ -1,4 +1,4 @@
-"""Files of arrays (`formats.array_file`) in a private cache, which are read by whoever can decode them."""
+"""Files of arrays (`formats.array_file`) in a private cache. Each caller gives the function that decodes its own."""
 
 from __future__ import annotations
 

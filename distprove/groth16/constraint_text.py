@@ -30,7 +30,7 @@ class ConstraintRows:
     number: int
     """Counted from 0."""
     rows: tuple[tuple[tuple[int, str], ...], ...]
-    """Of a, b and c: coefficient, between -r/2 and r/2, and signal of each entry. The constant 1 has an empty name."""
+    """The entries of a, b and c: a coefficient between -r/2 and r/2, and a signal's name, empty for the constant 1."""
 
     @property
     def signals(self) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What is wrong with an input of a circom circuit: its names and sizes beside those that the circuit takes.
+"""Faults of an input of a circom circuit: its names and sizes are compared with those of the circuit's signals.
 
 A witness program holds hashes of the names of its input signals. It says how many values a name takes, and so whether a
 name is an input. The names themselves are in the circuit's `.sym` file. Without that file, names close to a wrong one

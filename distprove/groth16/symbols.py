@@ -46,7 +46,7 @@ class InputSignal:
     """An input signal of a circuit."""
 
     name: str
-    """As an input file names it: `grid`, or `p[0].x` inside of a bus."""
+    """Its name in an input file: `grid`, or `p[0].x` for a signal of a bus."""
     shape: tuple[int, ...]
     """Lengths of its array's dimensions; empty for a single value."""
     size: int

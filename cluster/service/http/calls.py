@@ -116,8 +116,8 @@ def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
 
 
 async def ends_within(seconds: float, work: Future[Any]) -> bool:
-    """Whether work of other threads ends within so many seconds. It goes on otherwise, and no error of it is reported
-    that nobody asked for."""
+    """Whether work of other threads ends within so many seconds. Otherwise the work goes on, and asyncio does not log
+    its error."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     work.add_done_callback(lambda _: _soon(loop, ended.set))
     with suppress(asyncio.TimeoutError):

@@ -25,7 +25,7 @@ ENCODED_AT_ONCE = 16
 class MerkleTree:
     """A Merkle tree over the rows of a matrix, whose leaves are 2^log_fold rows at equal distances.
 
-    A leaf holds the rows i, i + m, i + 2m, ... with m leaves: those that fold to one element of the next codeword.
+    Leaf i of m leaves has the rows i, i + m, i + 2m and so on. They fold to one element of the next codeword.
     """
 
     matrix: Elements = field(repr=False)

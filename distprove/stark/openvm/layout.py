@@ -12,7 +12,7 @@ from distprove.errors import InvalidProof
 class Placed:
     """The columns of one trace in a stacked matrix. They lie one behind another, and go on in the next stacked column.
 
-    A trace of fewer than 2^log_skip rows takes 2^log_skip rows, of which it fills every 2^(log_skip - log_height)th.
+    A trace of fewer than 2^log_skip rows takes 2^log_skip rows. Its own rows are 2^(log_skip - log_height) apart there.
     """
 
     trace: int
