@@ -57,7 +57,7 @@ def prove_traces(
         given = read_traces(traces, key)
     with open_backend("cpu", threads=threads) as backend:
         device = backend.info().name
-        proof = prove(backend.babybear, key, given, steps)
+        proof = prove(backend.openvm, key, given, steps)
     with steps("verify"):
         try:
             verify(key, proof)

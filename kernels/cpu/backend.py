@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kernels.cpu.goldilocks.kernels import CpuGoldilocks
     from kernels.cpu.goldilocks.multilinear import CpuMultilinear
     from kernels.cpu.inner_products import CpuInnerProducts
+    from kernels.cpu.openvm.kernels import CpuOpenVm
 
 
 class CpuBackend(Backend):
@@ -85,6 +86,12 @@ class CpuBackend(Backend):
         from kernels.cpu.babybear import CpuBabyBear
 
         return CpuBabyBear(self.pool)
+
+    @property
+    def openvm(self) -> CpuOpenVm:
+        from kernels.cpu.openvm.kernels import CpuOpenVm
+
+        return CpuOpenVm(self.babybear)
 
     @property
     def inner_products(self) -> CpuInnerProducts:

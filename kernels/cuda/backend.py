@@ -18,6 +18,7 @@ from kernels.cuda.groups import CudaGroups
 from kernels.cuda.inner_products import CudaInnerProducts
 from kernels.cuda.joining import FetchedPoint, FetchedSums, GatheredPoint, Gathering, Joining
 from kernels.cuda.msm import RECORDED_SHARE, MsmProfile
+from kernels.cuda.openvm.kernels import CudaOpenVm
 from kernels.cuda.sparse import CudaSparse
 from kernels.cuda.synthesis import CudaSynthesis
 from kernels.cuda.vectors import CudaVectors
@@ -71,6 +72,7 @@ class CudaBackend(Backend):
         self._inner_products = CudaInnerProducts(self.device)
         self._goldilocks: CudaGoldilocks | None = None
         self._babybear: CudaBabyBear | None = None
+        self._openvm: CudaOpenVm | None = None
         self._beside: CudaBackend | None = None
         """What `make_ahead` computes with."""
 
@@ -89,6 +91,12 @@ class CudaBackend(Backend):
         if self._babybear is None:
             self._babybear = CudaBabyBear(self.device)
         return self._babybear
+
+    @property
+    def openvm(self) -> CudaOpenVm:
+        if self._openvm is None:
+            self._openvm = CudaOpenVm(self.device, self.babybear)
+        return self._openvm
 
     @property
     def inner_products(self) -> CudaInnerProducts:

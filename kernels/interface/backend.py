@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kernels.interface.goldilocks import GoldilocksKernels
     from kernels.interface.inner_products import InnerProducts
     from kernels.interface.multilinear import MultilinearKernels
+    from kernels.interface.openvm import OpenVmKernels
 
 
 SelfBackend = TypeVar("SelfBackend", bound="Backend")
@@ -88,8 +89,13 @@ class Backend(ABC):
 
     @property
     def babybear(self) -> BabyBearKernels:
-        """The family of OpenVM's proofs. Raises BackendError if this backend has none."""
+        """Kernels over BabyBear on arrays of the host. Raises BackendError if this backend has none."""
         raise BackendError(f"the {self.name} backend has no BabyBear kernels")
+
+    @property
+    def openvm(self) -> OpenVmKernels:
+        """The family of OpenVM's proofs. Raises BackendError if this backend has none."""
+        raise BackendError(f"the {self.name} backend has no kernels for OpenVM's proofs")
 
     @property
     def inner_products(self) -> InnerProducts:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_bytes_as_their_prover(name: str, cuda: CudaBackend) -> None:
     key = key_of(name)
-    proof = prove(cuda.babybear, key, read_traces(GOLDEN / name / "traces.bin", key), Steps())
+    proof = prove(cuda.openvm, key, read_traces(GOLDEN / name / "traces.bin", key), Steps())
     assert proof.to_bytes() == proof_bytes(name)
 
 

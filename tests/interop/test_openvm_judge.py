@@ -23,7 +23,7 @@ from distprove.stark.openvm.traces import AirTrace, read_traces
 from distprove.stark.openvm.verifier import verify
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import P
 from tests.support.openvm_golden import GOLDEN, NAMES, key_of, proof_bytes
 
@@ -42,9 +42,9 @@ FIBONACCI = os.environ.get("DISTPROVE_OPENVM_FIBONACCI")
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Iterator[BabyBearKernels]:
+def kernels() -> Iterator[OpenVmKernels]:
     with CpuBackend(threads=2) as cpu:
-        yield cpu.babybear
+        yield cpu.openvm
 
 
 def asked(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -94,7 +94,7 @@ def test_the_vectors_are_what_the_judge_prints() -> None:
 
 
 @pytest.mark.parametrize(("name", "params"), [*SETS, ("interactions", "app-12"), ("mixed", "skip-4")])
-def test_both_provers_write_the_same_proof(tmp_path: Path, kernels: BabyBearKernels, name: str, params: str) -> None:
+def test_both_provers_write_the_same_proof(tmp_path: Path, kernels: OpenVmKernels, name: str, params: str) -> None:
     folder = exported(tmp_path, name, params)
     key = read_key(folder / "key.bin")
     proof = prove(kernels, key, read_traces(folder / "traces.bin", key), Steps()).to_bytes()
@@ -134,7 +134,7 @@ def spoilt_traces(name: str, random: Random) -> list[AirTrace]:
 
 
 @pytest.mark.parametrize("name", ["fibonacci", "cached", "degree"])
-def test_both_verifiers_refuse_a_proof_of_a_false_trace(tmp_path: Path, kernels: BabyBearKernels, name: str) -> None:
+def test_both_verifiers_refuse_a_proof_of_a_false_trace(tmp_path: Path, kernels: OpenVmKernels, name: str) -> None:
     random = Random(name)
     for _ in range(3):
         proof = prove(kernels, key_of(name), spoilt_traces(name, random), Steps()).to_bytes()
@@ -143,7 +143,7 @@ def test_both_verifiers_refuse_a_proof_of_a_false_trace(tmp_path: Path, kernels:
 
 
 @pytest.mark.skipif(FIBONACCI is None or not TRACER.exists(), reason="no openvm-trace, or no guest is named")
-def test_a_real_program_is_proven(tmp_path: Path, kernels: BabyBearKernels) -> None:
+def test_a_real_program_is_proven(tmp_path: Path, kernels: OpenVmKernels) -> None:
     """The Fibonacci guest of OpenVM under the app layer's parameters, for 100 bits."""
     done = subprocess.run(
         [str(TRACER), str(FIBONACCI), str(tmp_path), "19", (1000).to_bytes(8, "little").hex()],

@@ -23,18 +23,19 @@ from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.whir_prover import prove_whir
 from distprove.steps import Steps
 from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, ext_mul, ext_powers
 from kernels.maths.babybear_ntt import log2_of
 
 
-def prove(k: BabyBearKernels, key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmProof:
+def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmProof:
     """Prove that traces fulfil the constraints of a key and balance its buses.
 
     `traces` have passed `check_traces`. Raises UsageError for traces that do not fit the stack, do not balance their
     buses, or whose cached parts have another commitment than stated. A trace that violates a constraint gives a proof
     that does not verify, so callers must verify the proof.
     """
-    params = key.params
+    k, params = kernels.babybear, key.params
     transcript = Transcript()
     transcript.observe_words(key.pre_hash)
 

@@ -83,3 +83,8 @@ extern "C" __global__ void babybear_butterflies(u32* data, const u32* roots, u64
   *low = bb::add(x, y);
   *high = bb::sub(x, y);
 }
+
+extern "C" __global__ void babybear_to_montgomery(u32* data, u64 n) {
+  const u64 at = global_thread();
+  if (at < n) data[at] = bb::to_montgomery(data[at]);
+}

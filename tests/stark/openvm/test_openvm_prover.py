@@ -13,16 +13,19 @@ from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.traces import AirTrace, check_traces, read_traces
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.babybear import BabyBearKernels
+from kernels.cpu.openvm.kernels import CpuOpenVm
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import P
+from tests.support.emulated_device import EmulatedDevice, compiler
 from tests.support.numpy_babybear import NumpyBabyBear
 from tests.support.openvm_golden import GOLDEN, NAMES, key_of, proof_bytes, proof_of
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Iterator[BabyBearKernels]:
+def kernels() -> Iterator[OpenVmKernels]:
     backend = CpuBackend(threads=2)
-    yield backend.babybear
+    yield backend.openvm
     backend.close()
 
 
@@ -31,17 +34,25 @@ def traces_of(name: str) -> tuple[AirTrace, ...]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_bytes_as_their_prover(name: str, kernels: BabyBearKernels) -> None:
+def test_the_same_bytes_as_their_prover(name: str, kernels: OpenVmKernels) -> None:
     proof = prove(kernels, key_of(name), traces_of(name), Steps())
     assert proof.to_bytes() == proof_bytes(name)
 
 
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler to build the kernels for the host")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_bytes_by_the_kernels_of_the_gpu(name: str) -> None:
+    with CudaBackend(EmulatedDevice()) as backend:
+        proof = prove(backend.openvm, key_of(name), traces_of(name), Steps())
+    assert proof.to_bytes() == proof_bytes(name)
+
+
 def test_the_same_bytes_without_native_code() -> None:
-    proof = prove(NumpyBabyBear(), key_of("short"), traces_of("short"), Steps())
+    proof = prove(CpuOpenVm(NumpyBabyBear()), key_of("short"), traces_of("short"), Steps())
     assert proof.to_bytes() == proof_bytes("short")
 
 
-def test_another_trace_gives_another_commitment(kernels: BabyBearKernels) -> None:
+def test_another_trace_gives_another_commitment(kernels: OpenVmKernels) -> None:
     [trace] = traces_of("fibonacci")
     changed = trace.common.copy()
     changed[0, 3] = (int(changed[0, 3]) + 1) % P
@@ -49,7 +60,7 @@ def test_another_trace_gives_another_commitment(kernels: BabyBearKernels) -> Non
     assert not np.array_equal(proof.main_root, proof_of("fibonacci").main_root)
 
 
-def test_buses_that_do_not_balance_are_refused(kernels: BabyBearKernels) -> None:
+def test_buses_that_do_not_balance_are_refused(kernels: OpenVmKernels) -> None:
     traces = list(traces_of("interactions"))
     changed = traces[0].common.copy()
     changed[0, 0] = (int(changed[0, 0]) + 1) % P
@@ -58,7 +69,7 @@ def test_buses_that_do_not_balance_are_refused(kernels: BabyBearKernels) -> None
         prove(kernels, key_of("interactions"), traces, Steps())
 
 
-def test_a_cached_part_has_the_commitment_that_is_stated(kernels: BabyBearKernels) -> None:
+def test_a_cached_part_has_the_commitment_that_is_stated(kernels: OpenVmKernels) -> None:
     traces = list(traces_of("cached"))
     number = next(i for i, trace in enumerate(traces) if trace.cached)
     first, *others = traces[number].cached

@@ -1,0 +1,23 @@
+"""The CPU implementation of `kernels.interface.openvm.OpenVmKernels`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.interface.arrays import Array
+from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.openvm import OpenVmKernels
+from kernels.maths.babybear import Elements
+
+
+class CpuOpenVm(OpenVmKernels):
+    """The kernels, which compute by those of `babybear`."""
+
+    def __init__(self, babybear: BabyBearKernels) -> None:
+        self.babybear = babybear
+
+    def load(self, host: Elements) -> Array:
+        return host
+
+    def download(self, array: Array) -> Elements:
+        return np.asarray(array)

@@ -1,0 +1,31 @@
+"""The interface of the heavy steps of OpenVM 2's prover, whose tables stay in the backend's memory.
+
+Arrays of a backend are opaque: the CPU has canonical uint32 NumPy arrays, a GPU uint32 arrays in Montgomery form
+(x 2^32). On the host all elements are canonical, as in `kernels.maths.babybear`. What a step returns for the transcript
+is on the host.
+
+Implementations: `kernels.cpu.openvm.kernels`, `kernels.cuda.openvm.kernels`; reached as `Backend.openvm`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from kernels.interface.arrays import Array
+from kernels.interface.babybear import BabyBearKernels
+from kernels.maths.babybear import Elements
+
+
+class OpenVmKernels(ABC):
+    """The kernels of one device."""
+
+    babybear: BabyBearKernels
+    """For small arrays on the host."""
+
+    @abstractmethod
+    def load(self, host: Elements) -> Array:
+        """Return base elements, or extension elements in a last axis of 4, in the backend's memory."""
+
+    @abstractmethod
+    def download(self, array: Array) -> Elements:
+        """Wait for an array and return it on the host."""
