@@ -32,6 +32,7 @@ from distprove.groth16.params import wires_of
 from distprove.groth16.points import Words
 from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1csFile
+from kernels.interface.groups import PointSlices
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
 
@@ -44,7 +45,7 @@ _INFINITY = 0x40
 
 
 @dataclass(frozen=True)
-class GnarkPoints:
+class GnarkPoints(PointSlices):
     """A vector of points in a mapped file. A slice is decoded when it is taken. Implements `Points` of `key.py`."""
 
     section: str

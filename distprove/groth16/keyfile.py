@@ -33,12 +33,17 @@ def read_verification_key(path: Path) -> VerificationKey:
 
 
 def read_key(
-    files: Mapping[str, Path | NDArray[np.uint8]], name: str, *, circuit: str | None = None, ceremony: bool = False
+    files: Mapping[str, Path | NDArray[np.uint8]],
+    name: str,
+    *,
+    circuit: str | None = None,
+    ceremony: bool = False,
+    threads: int = 1,
 ) -> AnyProvingKey:
     """Read the proving key in `files`, "zkey", "params" or "gnark_pk", which errors call `name`. The circuit of a
     "params" is "r1cs" among the files, or else the one in Python named `circuit`. A "gnark_pk" has "gnark_vk" and
-    "r1cs" beside it. `ceremony` is for `read_zkey`. Raises InputError and its subclasses; UsageError for a circuit that
-    is not there."""
+    "r1cs" beside it. `ceremony` is for `read_zkey`, `threads` for `read_params`. Raises InputError and its subclasses;
+    UsageError for a circuit that is not there."""
     if "zkey" in files:
         return read_zkey(files["zkey"], name=name, ceremony=ceremony)
     if "gnark_pk" in files:
@@ -55,4 +60,4 @@ def read_key(
 
         return constraint_system(circuit)
 
-    return read_params(files["params"], opened, name=name)
+    return read_params(files["params"], opened, name=name, threads=threads)

@@ -37,6 +37,7 @@ from distprove.groth16.templated import TemplatedQap, TemplatedSystem
 from distprove.groth16.zcash import SIZE, decode
 from distprove.groth16.zcash_points import CURVE
 from kernels.interface.backend import Backend
+from kernels.interface.groups import PointSlices
 from kernels.interface.sparse import SparseRows
 from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Curve, Group
@@ -53,13 +54,15 @@ Constraints = R1cs | R1csFile | TemplatedSystem
 
 
 @dataclass(frozen=True)
-class EncodedPoints:
+class EncodedPoints(PointSlices):
     """A section of a mapped file, whose points are decoded when a slice of them is taken."""
 
     section: str
     """The names of the file and of the section, for errors."""
     group: Group
     raw: Bytes = field(repr=False)
+    threads: int = 1
+    """Threads that decode."""
 
     @property
     def nbytes(self) -> int:
@@ -70,14 +73,15 @@ class EncodedPoints:
 
     def __getitem__(self, which: slice) -> Words:
         """Decode some points, (n, point_limbs). Raises InvalidKey for infinity and what is not canonical."""
-        return decode(self.group, self.raw[which], self.section, which.indices(len(self))[0])
+        return decode(self.group, self.raw[which], self.section, which.indices(len(self))[0], threads=self.threads)
 
 
 class _Reader:
     """A cursor over a mapped file."""
 
-    def __init__(self, source: Source, name: str | None) -> None:
+    def __init__(self, source: Source, name: str | None, threads: int = 1) -> None:
         self.data, self.name = load(source, name)
+        self._threads = threads
         self._position = 0
 
     def take(self, size: int, section: str) -> Bytes:
@@ -96,7 +100,7 @@ class _Reader:
     def vector(self, group: Group, section: str) -> EncodedPoints:
         count = int.from_bytes(self.take(4, section).tobytes(), "big")
         raw = self.take(count * SIZE[group], section).reshape(count, SIZE[group])
-        return EncodedPoints(f"{self.name}: section {section}", group, raw)
+        return EncodedPoints(f"{self.name}: section {section}", group, raw, self._threads)
 
     def finish(self) -> None:
         if left := self.data.shape[0] - self._position:
@@ -185,14 +189,16 @@ class ParamsKey:
         return _verification_key({name: getattr(self.points, name) for name in SINGLE}, self.points.ic, self.name)
 
 
-def read_params(source: Source, circuit: Callable[[], Constraints], *, name: str | None = None) -> ParamsKey:
+def read_params(
+    source: Source, circuit: Callable[[], Constraints], *, name: str | None = None, threads: int = 1
+) -> ParamsKey:
     """Read a `.params` file for a circuit, which is opened once the file's sizes agree with its own counts. Its points
-    are not checked to be in their groups (see `key_check`).
+    are not checked to be in their groups (see `key_check`). `threads` decode them when they are asked for.
 
     Raises FormatError for a file that is not one, InvalidKey for one of another circuit, and InputError when it cannot
     be read. The constraints of an `R1csFile` are not looked at: what only they tell is checked by `ParamsKey.qap`.
     """
-    reader = _Reader(source, name)
+    reader = _Reader(source, name, threads)
     single = {section: reader.point(group, section) for section, group in SINGLE.items()}
     ic = reader.vector(Group.G1, "IC")
     vectors = {section: reader.vector(group, section) for section, group in _VECTORS}

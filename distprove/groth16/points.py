@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from distprove.errors import FormatError
 from distprove.groth16.elements import first_not_canonical
-from kernels.cpu.fields import from_montgomery, to_montgomery
+from kernels.cpu.fields import to_montgomery
+from kernels.cpu.points import to_big_endian
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
@@ -38,16 +39,17 @@ def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
     A point is x then y, big-endian, not in Montgomery form; in G2 each coordinate is c1 then c0. Infinity is all zero.
     A point has exactly one encoding.
     """
-    return _big_endian(curve, group, from_montgomery(curve.fq, points.reshape(-1, curve.fq.limbs)))
+    return to_big_endian(curve, group, points.reshape(-1, curve.point_limbs(group))).tobytes()
 
 
 def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:
-    """Encode many points as `to_bytes` does, computed by `backend`; yields the encoding in pieces.
+    """Encode many points as `to_bytes` does, on the host threads of `backend`; yields the encoding in pieces.
 
     `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, the form of a key's mapped sections.
     """
-    for standard in _standard_chunks(curve, points, backend):
-        yield _big_endian(curve, group, standard)
+    for start in range(0, points.shape[0], _CHUNK):
+        chunk = np.ascontiguousarray(points[start : start + _CHUNK])
+        yield to_big_endian(curve, group, chunk, backend.threads).tobytes()
 
 
 def chunks_to_compressed(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:
@@ -87,13 +89,6 @@ def _standard_chunks(curve: Curve, points: HostArray, backend: Backend) -> Itera
         yield backend.to_host(backend.vectors.from_montgomery(curve.fq, backend.to_device(words)))
 
 
-def _big_endian(curve: Curve, group: Group, standard: Words) -> bytes:
-    """Encode points as `to_bytes` does, given their coordinates as canonical integers, not in Montgomery form."""
-    coordinate = 8 * curve.point_limbs(group) // 2
-    # Reversing all bytes of a coordinate makes each field element big-endian and swaps c0 and c1.
-    return np.ascontiguousarray(standard, dtype="<u8").view(np.uint8).reshape(-1, coordinate)[:, ::-1].tobytes()
-
-
 def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
     """Decode what `to_bytes` wrote into (n, point_limbs) points, without a check that they lie on the curve.
 
@@ -102,7 +97,7 @@ def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
     width = curve.point_limbs(group)
     if len(data) % (8 * width) != 0:
         raise FormatError(f"{what}: {len(data)} bytes are not whole {curve.title} {group.name} points of {8 * width}")
-    coordinates = np.frombuffer(data, dtype=np.uint8).reshape(-1, 4 * width)[:, ::-1]  # see `_big_endian`
+    coordinates = np.frombuffer(data, dtype=np.uint8).reshape(-1, 4 * width)[:, ::-1]  # swaps c1 and c0, too
     elements = np.ascontiguousarray(coordinates).view("<u8").reshape(-1, curve.fq.limbs)
     if first_not_canonical(curve.fq, elements) is not None:
         raise FormatError(f"{what}: a coordinate is not below the modulus of {curve.title}")

@@ -17,7 +17,7 @@ from kernels.cpu.group import Multiples
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.backend import Backend
-from kernels.interface.groups import PointTable
+from kernels.interface.groups import PointSlices, PointTable
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.sparse import Matrix, SparseRows
 from kernels.maths.curves import Curve, Field, Group
@@ -127,8 +127,10 @@ def loading(read: ReadKey, backend: Backend, free: int | None = None) -> Loading
     matrix_a, matrix_b = loaded
     tables = {}
     for name, group in SECTIONS.items():
+        section = vectors.points[name]
+        given = section if isinstance(section, PointSlices) else section[:]
         tables[name] = backend.groups.load_points(
-            curve, group, vectors.points[name][:], memory=plan.tables.get(name), streamed=name in plan.streamed
+            curve, group, given, memory=plan.tables.get(name), streamed=name in plan.streamed
         )
         yield
     pick_a, pick_b = (

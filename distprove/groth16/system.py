@@ -223,7 +223,8 @@ class Groth16System(Groth16Verifier):
     def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache
         remembers that these points were checked before. Raises InvalidKey."""
-        check_key_once(read_key(shared, self.key_name, circuit=self.circuit), backend)
+        key = read_key(shared, self.key_name, circuit=self.circuit, threads=backend.threads)
+        check_key_once(key, backend)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness; with a witness program three times as much and
@@ -372,7 +373,7 @@ class Groth16Prover:
         """`circuit` names the circuit in Python whose witnesses come as inputs, if they do. `symbols` is the `.sym`
         file of the circuit, for the names in errors."""
         self._symbols = symbols
-        self._zkey = read_key(shared, "key", circuit=circuit)
+        self._zkey = read_key(shared, "key", circuit=circuit, threads=backend.threads)
         self._r1cs = open_r1cs(shared["r1cs"], name="the circuit") if "r1cs" in shared else None
         self._vk = self._zkey.verification_key
         self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)

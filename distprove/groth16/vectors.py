@@ -18,6 +18,7 @@ from distprove.groth16.key import SECTIONS, LoadableKey, Points
 from distprove.host.cgroup import memory_available
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
+from kernels.interface.groups import PointSlices
 
 NEARLY_ALL = 31 / 32
 """Share of the wires from which on all have a point. With 0.96 of them, picking gained on one H200 from 2^16 on."""
@@ -27,7 +28,7 @@ host may load a key onto eight GPUs at once, and else it reads the points where 
 
 
 @dataclass(frozen=True)
-class PickedPoints:
+class PickedPoints(PointSlices):
     """The points of some wires. Implements `distprove.groth16.key.Points`."""
 
     points: HostArray

@@ -29,6 +29,7 @@ class CudaGroups(CudaSums, Groups[CudaTable]):
     """Points on one device."""
 
     loaded = (CudaPointTable, StreamedPoints)
+    loads_slices = True
 
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
         """Raises OutOfMemory if the arena cannot hold the result, SizeError for too many scalars."""

@@ -27,7 +27,7 @@ from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.cuda.streamed import StreamedPoints, bounds, brought
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray, Pending
-from kernels.interface.groups import MAX_POINTS
+from kernels.interface.groups import MAX_POINTS, PointSlices
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.source import KernelSource
 
@@ -403,7 +403,9 @@ class CudaSums:
 
     # -- tables -----------------------------------------------------------------------------------------------------
 
-    def _load_points(self, curve: Curve, group: Group, points: Array, memory: int | None) -> CudaPointTable:
+    def _load_points(
+        self, curve: Curve, group: Group, points: Array | PointSlices, memory: int | None
+    ) -> CudaPointTable:
         """Upload points and compute as many multiples as `memory` bytes hold. None allows a quarter of what is free, or
         what the points alone take if that is more.
 
@@ -411,15 +413,15 @@ class CudaSums:
         Points that are on the device already are used in place, where their table has no multiples.
         Raises SizeError if the kernels' indices cannot count them, OutOfMemory.
         """
-        limbs, n = curve.point_limbs(group), points.shape[0]
-        on_device = not isinstance(points, np.ndarray)
+        limbs, n = curve.point_limbs(group), len(points)
+        on_device = not isinstance(points, (np.ndarray, PointSlices))
         if memory is None:
             free = self.device.memory_free()
             memory = max(free // 4, 8 * limbs * n if on_device else min(free, 8 * limbs * n))
         plan = plan_windows(curve, group, n, memory, self.profile)
         self.prepare(curve, group)
         if on_device and plan.multiples == 1:
-            return CudaPointTable(curve, group, n, int(points.nbytes), plan, points)
+            return CudaPointTable(curve, group, n, 8 * limbs * n, plan, points)
         table = self.device.empty((plan.multiples * n, limbs))
         for begin in range(0, n, UPLOAD_ROWS):
             rows = points[begin : begin + UPLOAD_ROWS]

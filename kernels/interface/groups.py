@@ -34,6 +34,17 @@ class PointTable(Protocol):
     def nbytes(self) -> int: ...
 
 
+class PointSlices(ABC):
+    """Points that are read or decoded slice by slice."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, which: slice, /) -> HostArray:
+        """Return some points on the host, (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, contiguous."""
+
+
 T = TypeVar("T", bound=PointTable)
 
 
@@ -42,21 +53,36 @@ class Groups(ABC, Generic[T]):
 
     loaded: tuple[type[T], ...]
     """The classes of the tables that this family loads."""
+    loads_slices = False
+    """Whether `load_points` asks for slices of `PointSlices`, and not for all points at once."""
     leaves_out_infinity = False
     """Whether a point at infinity costs an MSM nothing but its memory."""
 
     def load_points(
-        self, curve: Curve, group: Group, points: Array, *, memory: int | None = None, streamed: bool = False
+        self,
+        curve: Curve,
+        group: Group,
+        points: Array | PointSlices,
+        *,
+        memory: int | None = None,
+        streamed: bool = False,
     ) -> PointTable:
         """Load fixed points for `msm`.
 
         `points` has shape (n, point_limbs) uint64, or (n, 8 * point_limbs) uint8 when it is a view into a mapped file
-        that may not be aligned; the CPU backend uses it in place. It may also be an array in the backend's memory.
+        that may not be aligned; the CPU backend uses it in place. It may also be an array in the backend's memory, or
+        `PointSlices`, of which a backend with memory of its own asks for slices in order.
         `memory` bounds the bytes of the table with its precomputed multiples (None: the backend chooses from what is
         free). With `streamed` the points stay in host memory, and every MSM brings them to the backend's memory slice
         by slice; a backend that computes in host memory has nothing to bring. Raises OutOfMemory.
         """
-        n = preconditions.points(curve, group, points)
+        if isinstance(points, PointSlices):
+            preconditions.points(curve, group, points[:1])
+            n = len(points)
+            if streamed or not self.loads_slices:
+                points = points[:]
+        else:
+            n = preconditions.points(curve, group, points)
         if n >= MAX_POINTS:
             raise SizeError(f"an MSM takes fewer than {MAX_POINTS} points, not {n}")
         return (

@@ -27,6 +27,7 @@ from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.cuda.streamed import bounds
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, Pending
+from kernels.interface.groups import PointSlices
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, scalars_from_ints
 from tests.support.emulated_device import EmulatedDevice, compiler
@@ -477,6 +478,29 @@ def test_unaligned_bytes_load_as_words_do() -> None:
     a = msm.load_points(BN254, Group.G1, points, memory=1 << 30)
     b = msm.load_points(BN254, Group.G1, raw[3:].reshape(24, -1), memory=1 << 30)
     assert np.array_equal(a.points, b.points)
+
+
+class Slices(PointSlices):
+    """Points, and which slices of them were asked for."""
+
+    def __init__(self, points: np.ndarray) -> None:
+        self.points, self.asked = points, list[slice]()
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, which: slice) -> np.ndarray:
+        self.asked.append(which)
+        return self.points[which]
+
+
+def test_slices_load_as_one_array_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.cuda.msm.UPLOAD_ROWS", 10)
+    points = known_points(BN254, Group.G1)[1][:24]
+    slices, msm = Slices(points), CudaGroups(device(), SMALL)
+    whole = msm.load_points(BN254, Group.G1, points, memory=1 << 30)
+    assert np.array_equal(msm.load_points(BN254, Group.G1, slices, memory=1 << 30).points, whole.points)
+    assert slices.asked[1:] == [slice(0, 10), slice(10, 20), slice(20, 30)]
 
 
 def test_normalising_shares_inversions() -> None:

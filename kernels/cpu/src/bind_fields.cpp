@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "bindings.h"
+#include "encoded_points.h"
 #include "wire_runs.h"
 
 namespace dp {
@@ -23,6 +24,27 @@ void elementwise(Pool& pool, const std::string& field, Operands... operands, Out
   (expect(operands, out.size(), "operand"), ...);
   nb::gil_scoped_release release;
   (ops.*op)(pool, operands.data()..., out.data(), n);
+}
+
+// Of points whose coordinates have `per` elements each.
+size_t count_of_points(const FieldOps& ops, size_t per, InBytes points, const OutBytes& out) {
+  if (per < 1 || per > MOST_PER_COORDINATE) throw std::invalid_argument("per: one element, or two");
+  expect(points, out.size(), "points");
+  return count_of(points, 2 * per * ops.bytes, "points");
+}
+
+void encode_points(Pool& pool, const std::string& field, InBytes points, size_t per, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t n = count_of_points(ops, per, points, out);
+  nb::gil_scoped_release release;
+  ops.to_big_endian(pool, points.data(), n, per, out.data());
+}
+
+size_t decode_points(Pool& pool, const std::string& field, InBytes bytes, size_t per, int flags, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t n = count_of_points(ops, per, bytes, out);
+  nb::gil_scoped_release release;
+  return ops.from_big_endian(pool, bytes.data(), n, per, (u8)flags, out.data());
 }
 
 void scale_powers(Pool& pool, const std::string& field, InBytes a, InBytes base, InBytes first, OutBytes out) {
@@ -249,6 +271,8 @@ void bind_fields(nb::module_& m) {
   m.def("scale_powers", &scale_powers);
   m.def("to_montgomery", &elementwise<&FieldOps::to_montgomery, InBytes>);
   m.def("from_montgomery", &elementwise<&FieldOps::from_montgomery, InBytes>);
+  m.def("to_big_endian", &encode_points);
+  m.def("from_big_endian", &decode_points);
   m.def("batch_inverse", &elementwise<&FieldOps::batch_inverse, InBytes>);
   m.def("evaluate_columns", &evaluate_columns);
   m.def("root_table", &root_table);

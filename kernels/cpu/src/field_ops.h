@@ -1,5 +1,6 @@
 // The table of one field's operations.
 #pragma once
+#include "encoded_points.h"
 #include "ntt.h"
 #include "ops.h"
 #include "spmv.h"
@@ -33,6 +34,12 @@ FieldOps make_field_ops(const char* name) {
   };
   ops.from_montgomery = [](Pool& p, const u8* a, u8* out, size_t n) {
     map1<F>(p, a, out, n, [](F x) { return x.from_montgomery(); });
+  };
+  ops.to_big_endian = [](Pool& p, const u8* points, size_t n, size_t per, u8* out) {
+    to_big_endian<F>(p, points, n, per, out);
+  };
+  ops.from_big_endian = [](Pool& p, const u8* bytes, size_t n, size_t per, u8 flags, u8* out) {
+    return from_big_endian<F>(p, bytes, n, per, flags, out);
   };
   ops.batch_inverse = [](Pool& p, const u8* a, u8* out, size_t n) { batch_inverse<F>(p, a, out, n); };
   ops.evaluate_columns = [](const u8* a, size_t rows, size_t columns, const u8* at, u8* out) {

@@ -47,6 +47,11 @@ struct FieldOps {
   void (*scale_powers)(Pool&, const u8* a, const u8* base, const u8* first, u8* out, size_t n);
   void (*to_montgomery)(Pool&, const u8* a, u8* out, size_t n);
   void (*from_montgomery)(Pool&, const u8* a, u8* out, size_t n);
+  // Between coordinates in memory, `per` elements in Montgomery form each, and their bytes, big-endian with the last element
+  // first. `from_big_endian` returns the first of n points, two coordinates each, that has a bit of `flags` in its first byte,
+  // is all zero, or has an element that is not below the modulus; n if none has. It reads each byte once.
+  void (*to_big_endian)(Pool&, const u8* points, size_t n, size_t per, u8* out);
+  size_t (*from_big_endian)(Pool&, const u8* bytes, size_t n, size_t per, u8 flags, u8* out);
   void (*batch_inverse)(Pool&, const u8* a, u8* out, size_t n);
   void (*evaluate_columns)(const u8* a, size_t rows, size_t columns, const u8* at, u8* out);
   void (*root_table)(const u8* root, int log_n, u8* out);

@@ -12,6 +12,7 @@ import pytest
 
 from kernels.cpu import group
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.points import from_big_endian, to_big_endian
 from kernels.errors import SizeError
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
@@ -179,3 +180,41 @@ def test_bn254_g1_has_no_other_subgroup(backend: CpuBackend) -> None:
     points = np.stack([encoding.point_from_ints(BN254, Group.G1, p) for p in found])
     assert backend.groups.check_points(BN254, Group.G1, points) is None
     assert all(not group.mul(BN254, Group.G1, p, BN254.fr.modulus).any() for p in points)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_points_as_bytes_of_a_file(backend: CpuBackend, curve: Curve, which: Group, threads: int) -> None:
+    points = KnownPoints(backend, curve, which, list(range(1, 2000))).points
+    encoded = to_big_endian(curve, which, points, threads)
+    for point, raw in zip(points[::97], encoded[::97], strict=True):
+        values = encoding.point_to_ints(curve, which, point)
+        coordinates = [values[i : i + len(values) // 2] for i in (0, len(values) // 2)]
+        size = 8 * curve.fq.limbs
+        expected = b"".join(value.to_bytes(size, "big") for each in coordinates for value in reversed(each))
+        assert raw.tobytes() == expected
+    decoded, bad = from_big_endian(curve, which, encoded, threads=threads)
+    assert bad is None
+    assert np.array_equal(decoded, points)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_the_first_point_that_is_not_encoded_properly_is_named(
+    backend: CpuBackend, curve: Curve, which: Group, threads: int
+) -> None:
+    encoded = to_big_endian(curve, which, KnownPoints(backend, curve, which, [5] * 4000).points)
+    size, element = encoded.shape[1], 8 * curve.fq.limbs
+    modulus = np.frombuffer(curve.fq.modulus.to_bytes(element, "big"), dtype=np.uint8)
+    for at in range(0, size, element):  # every element of a point in turn
+        changed = encoded.copy()
+        changed[3100, at : at + element] = changed[2900, at : at + element] = modulus
+        assert from_big_endian(curve, which, changed, threads=threads)[1] == 2900
+        changed[2900, at : at + element] -= np.uint8(1) * (np.arange(element) == element - 1).astype(np.uint8)
+        assert from_big_endian(curve, which, changed, threads=threads)[1] == 3100
+    changed = encoded.copy()
+    changed[77] = 0
+    assert from_big_endian(curve, which, changed, threads=threads)[1] == 77
+    changed = encoded.copy()
+    changed[1999, 0] |= 0x80
+    assert from_big_endian(curve, which, changed, flags=0x80, threads=threads)[1] == 1999
