@@ -64,11 +64,12 @@ def groth16(
     as_json: AsJson = False,
 ) -> None:
     """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without; or bellperson's .params."""
-    from distprove.circuits.registry import circuit_maker
+    from distprove.circuits.registry import circuit_maker, constraint_system
     from distprove.groth16 import params
-    from distprove.groth16.r1cs import read_r1cs
+    from distprove.groth16.r1cs import R1cs, read_r1cs
     from distprove.groth16.setup import setup
     from distprove.groth16.snarkjs import write_verification_key
+    from distprove.groth16.templated import TemplatedSystem
     from distprove.groth16.zkey import read_zkey
 
     if (ptau is None) != insecure_dev:
@@ -80,7 +81,13 @@ def groth16(
     make = None if circuit is None else circuit_maker(circuit)
     bellperson = destination.suffix == params.SUFFIX
     with computing.opened() as chosen:
-        given = make().build().r1cs if make is not None else read_r1cs(r1cs or "")
+        given: R1cs | TemplatedSystem
+        if make is None:
+            given = read_r1cs(r1cs or "")
+        elif circuit is not None and bellperson:
+            given = constraint_system(circuit)
+        else:
+            given = make().build().r1cs
         report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination)
         device = chosen.info().name
     if vk is not None:

@@ -34,6 +34,7 @@ from distprove.groth16.points import Words
 from distprove.groth16.qap import Qap, log_domain_of
 from distprove.groth16.r1cs import R1cs, R1csFile
 from distprove.groth16.templated import TemplatedQap, TemplatedSystem
+from distprove.groth16.vectors import PickedPoints, finite
 from distprove.groth16.zcash import SIZE, decode
 from distprove.groth16.zcash_points import CURVE
 from kernels.interface.backend import Backend
@@ -268,26 +269,26 @@ def wires_of(matrix: SparseRows) -> NDArray[np.uint32]:
     return np.flatnonzero(occurs).astype(np.uint32)
 
 
-def write_params(path: str | os.PathLike[str], qap: Qap, key: KeyPoints, backend: Backend) -> None:
+def write_params(path: str | os.PathLike[str], qap: Qap | TemplatedQap, key: KeyPoints, backend: Backend) -> None:
     """Write a `.params` file and beside it the `.vk`. `qap` has bellperson's order of rows, and the H points of `key`
     are in the monomial basis. Raises InvalidKey for a circuit that bellperson's parameters cannot hold."""
-    occur = {}
+    occur: dict[str, PointSlices] = {}
     for section, vector, matrix in (("A", key.a, qap.a), ("B1", key.b1, qap.b), ("B2", key.b2, qap.b)):
-        finite = np.flatnonzero(vector.any(axis=1))
-        if not np.array_equal(finite, wires_of(matrix)):
-            odd = np.setxor1d(finite, wires_of(matrix))[0]
+        there, wires = np.flatnonzero(finite(vector)), wires_of(matrix)
+        if not np.array_equal(there, wires):
+            odd = np.setxor1d(there, wires)[0]
             raise InvalidKey(
                 f"section {section}: the terms of wire {odd} cancel, so that a prover could not find its point"
             )
-        occur[section] = vector[finite]
+        occur[section] = PickedPoints(vector, wires)
     for section, vector, first in (("IC", key.ic, 0), ("L", key.c, qap.n_public + 1)):
-        idle = np.flatnonzero((vector == 0).all(axis=1))
+        idle = np.flatnonzero(~finite(vector))
         if idle.size:
             raise InvalidKey(
                 f"wire {first + int(idle[0])} is in no constraint, and bellperson's parameters have a point for each "
                 f"(section {section}): leave the wire out of the circuit"
             )
-    vectors = {"H": key.h, "L": key.c, **occur}
+    vectors: dict[str, Words | PointSlices] = {"H": key.h, "L": key.c, **occur}
     target = Path(path)
     try:
         with replacing(target) as out:
@@ -311,11 +312,11 @@ def _write_vk(out: BinaryIO, key: KeyPoints, backend: Backend) -> None:
     _write_vector(out, Group.G1, key.ic, backend)
 
 
-def _write_vector(out: BinaryIO, group: Group, vector: Words, backend: Backend) -> None:
+def _write_vector(out: BinaryIO, group: Group, vector: Words | PointSlices, backend: Backend) -> None:
     out.write(len(vector).to_bytes(4, "big"))
     out.writelines(_encoded(group, vector, backend))
 
 
-def _encoded(group: Group, vector: Words, backend: Backend) -> Iterable[bytes]:
+def _encoded(group: Group, vector: Words | PointSlices, backend: Backend) -> Iterable[bytes]:
     """Finite points in zcash's uncompressed form, which is the same as snarkjs' for them."""
     return points.chunks_to_bytes(CURVE, group, vector, backend)

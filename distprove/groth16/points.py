@@ -13,6 +13,7 @@ from kernels.cpu.fields import to_montgomery
 from kernels.cpu.points import to_big_endian
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
+from kernels.interface.groups import PointSlices
 from kernels.maths.curves import Curve, Group
 
 Words = NDArray[np.uint64]
@@ -42,12 +43,12 @@ def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
     return to_big_endian(curve, group, points.reshape(-1, curve.point_limbs(group))).tobytes()
 
 
-def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:
+def chunks_to_bytes(curve: Curve, group: Group, points: HostArray | PointSlices, backend: Backend) -> Iterator[bytes]:
     """Encode many points as `to_bytes` does, on the host threads of `backend`; yields the encoding in pieces.
 
     `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, the form of a key's mapped sections.
     """
-    for start in range(0, points.shape[0], _CHUNK):
+    for start in range(0, len(points), _CHUNK):
         chunk = np.ascontiguousarray(points[start : start + _CHUNK])
         yield to_big_endian(curve, group, chunk, backend.threads).tobytes()
 

@@ -22,8 +22,9 @@ from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.phase2 import DeltaKey, contribution, contribution_hash
 from distprove.groth16.ptau import Ptau, read_ptau
-from distprove.groth16.qap import Qap
+from distprove.groth16.qap import Qap, log_domain_of
 from distprove.groth16.r1cs import R1cs
+from distprove.groth16.templated import TemplatedSystem
 from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, write_zkey
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
@@ -53,7 +54,7 @@ class SetupReport:
 
 
 def setup(
-    r1cs: R1cs,
+    r1cs: R1cs | TemplatedSystem,
     *,
     ptau: str | os.PathLike[str] | None = None,
     insecure_dev: bool = False,
@@ -61,7 +62,7 @@ def setup(
     out: str | os.PathLike[str],
 ) -> SetupReport:
     """Make the proving key of `r1cs` and write it to `out`: a `.zkey`, or for a name that ends in `.params` such a
-    file, without a ceremony, and the `.vk` beside it.
+    file, without a ceremony, and the `.vk` beside it. Of a `TemplatedSystem` only a `.params` file is made.
 
     The caller gives either `ptau`, a prepared powers-of-tau file of at least the circuit's size, or `insecure_dev`.
     Raises UsageError, and InputError or its subclasses CurveMismatch, FormatError and InvalidKey for an unusable file.
@@ -72,26 +73,29 @@ def setup(
     if bellperson and ptau is not None:
         raise UsageError("a .params file is made without a ceremony: give insecure_dev")
     written = [Path(out), params.vk_beside(Path(out))] if bellperson else [Path(out)]
-    require_apart(written, [Path(path) for path in (r1cs.name, ptau) if path is not None])
-    qap = params.bellperson_qap(r1cs) if bellperson else Qap.from_r1cs(r1cs)
+    require_apart(written, [Path(path) for path in (getattr(r1cs, "name", None), ptau) if path is not None])
     steps = Steps()
     report = SetupReport(
         path=os.fspath(out),
-        curve=qap.curve.title,
+        curve=r1cs.curve.title,
         constraints=r1cs.n_constraints,
-        wires=qap.n_vars,
-        public=qap.n_public,
-        domain_size=qap.domain_size,
+        wires=r1cs.n_vars,
+        public=r1cs.n_public,
+        domain_size=1 << log_domain_of(r1cs.curve, r1cs.n_constraints, r1cs.n_public),
         insecure=insecure_dev,
         seconds=steps.seconds,
     )
     if bellperson:
+        ordered = params.bellperson_qap(r1cs) if isinstance(r1cs, R1cs) else params.templated_qap(r1cs)
         with steps("points"):
-            points = dev_points(qap, ToxicWaste.draw(qap), backend, monomial=True)
+            points = dev_points(ordered, ToxicWaste.draw(ordered), backend, monomial=True)
         with steps("write"):
-            params.write_params(out, qap, points, backend)
+            params.write_params(out, ordered, points, backend)
         report.size = os.stat(out).st_size
         return report
+    if not isinstance(r1cs, R1cs):
+        raise UsageError("a .zkey has every row: expand the circuit, or make a .params file")
+    qap = Qap.from_r1cs(r1cs)
     if ptau is None:
         points, circuit_hash, made = _from_nothing(qap, backend, steps)
     else:

@@ -1,4 +1,4 @@
-"""C1 outputs of sectors that nobody sealed: random data and labels where challenges need them, in trees that agree."""
+"""C1 outputs and WinningPoSts of sectors that nobody sealed: random data and labels at challenges, in consistent trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from distprove.circuits.filecoin.inputs import SparseTree, elements_of, sparse_t
 from distprove.circuits.filecoin.porep import DRG_PARENTS, hashed_parents, labelled_layer
 from distprove.filecoin.challenges import seal_challenges
 from distprove.filecoin.graph import StackedGraph
-from distprove.filecoin.sectors import Draw, SealProof, TreeShape, tree_d, tree_r
+from distprove.filecoin.post import PostStatement
+from distprove.filecoin.sectors import POST_PROOFS, Draw, SealProof, TreeShape, tree_d, tree_r
 
 
 def octets(value: int) -> list[int]:
@@ -92,4 +93,26 @@ def made_c1(proof: SealProof, random: Random) -> dict[str, Any]:
         "replica_id": list(replica_id),
         "seed": list(seed),
         "ticket": list(ticket),
+    }
+
+
+def made_winning_post(size: str, randomness: bytes, random: Random, sector: int = 7) -> dict[str, Any]:
+    """The vanilla proof of a WinningPoSt of one sector."""
+    proof, shape, draw = POST_PROOFS[f"StackedDrgWinning{size}V1"], tree_r(size), elements_of(random)
+    asked = PostStatement(proof, randomness, ((sector, bytes(32)),)).challenges(0)  # does not depend on comm_r
+    leaves = {leaf: draw() for leaf in asked}
+    (tree,) = sparse_trees(shape.arities, [leaves], poseidon_hashes, draw)
+    comm_c = draw()
+    return {
+        "sector_id": sector,
+        "comm_r": octets(hash_poseidon([comm_c, tree.root])),
+        "vanilla_proof": {
+            "sectors": [
+                {
+                    "inclusion_proofs": [path_text(tree, shape, leaf, leaves[leaf]) for leaf in asked],
+                    "comm_c": octets(comm_c),
+                    "comm_r_last": octets(tree.root),
+                }
+            ]
+        },
     }

@@ -398,6 +398,18 @@ def some_circuit() -> CircuitBuilder:
     return b
 
 
+def test_a_circuit_by_templates_has_the_same_key(
+    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ToxicWaste, "draw", lambda _: SECRETS)
+    for name, circuit in (("templates", some_circuit().system()), ("rows", some_circuit().build().r1cs)):
+        setup(circuit, insecure_dev=True, backend=backend, out=tmp_path / f"{name}.params")
+    for suffix in (".params", ".vk"):
+        assert (tmp_path / f"templates{suffix}").read_bytes() == (tmp_path / f"rows{suffix}").read_bytes()
+    with pytest.raises(UsageError, match=r"make a \.params file"):
+        setup(some_circuit().system(), insecure_dev=True, backend=backend, out=tmp_path / "key.zkey")
+
+
 def test_a_key_of_a_circuit_in_python_needs_no_file_of_it(tmp_path: Path, backend: Backend) -> None:
     name, path = f"{__name__}:some_circuit", tmp_path / "key.params"
     built = some_circuit().build()
