@@ -1,4 +1,4 @@
-"""C1 outputs and WinningPoSts of sectors that nobody sealed: random data and labels at challenges, in consistent trees."""
+"""C1 outputs and WinningPoSts of sectors that nobody sealed: random data and labels at challenges, in such trees."""
 
 from __future__ import annotations
 
