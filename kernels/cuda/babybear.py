@@ -35,7 +35,7 @@ _STEPS = layout(("u8", "outer inner"))
 
 
 @cache
-def _constants() -> Elements:
+def poseidon2_constants() -> Elements:
     """`struct Constants` in hash/poseidon2_babybear.h."""
     return mul(elements((*round_constants(), *DIAGONAL)), RADIX)
 
@@ -146,7 +146,7 @@ class CudaBabyBear(BabyBearKernels):
 
     def _constants(self) -> Array:
         if self._with is None:
-            self._with = self._device.upload(_constants())
+            self._with = self._device.upload(poseidon2_constants())
         return self._with
 
     def _upload(self, host: Elements) -> Array:

@@ -210,4 +210,6 @@ class CudaBackend(Backend):
         self.synthesis.clear()
         if self._goldilocks is not None:
             self._goldilocks.clear()
+        if self._openvm is not None:
+            self._openvm.clear()
         self.device.close()

@@ -20,6 +20,7 @@ from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.cuda.goldilocks.rules import RULES
 from kernels.cuda.goldilocks.tree import POSEIDON2, POSEIDON2_BN254
 from kernels.cuda.ntt import LARGER
+from kernels.cuda.openvm.kernels import SOURCES as OPENVM
 from kernels.cuda.points import group_source
 from kernels.cuda.sparse import CSR
 from kernels.cuda.vectors import WORDS
@@ -63,6 +64,7 @@ def all_sources() -> list[KernelSource]:
         *goldilocks,
         *LdeProfile().sources.values(),
         *BABYBEAR,
+        *OPENVM,
         POSEIDON2,
         POSEIDON2_BN254,
         STEPS,

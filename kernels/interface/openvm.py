@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 
 from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.openvm_codes import CodeKernels
+from kernels.interface.openvm_opening import OpeningKernels
 from kernels.maths.babybear import Elements
 
 
@@ -21,6 +23,8 @@ class OpenVmKernels(ABC):
 
     babybear: BabyBearKernels
     """For small arrays on the host."""
+    codes: CodeKernels
+    opening: OpeningKernels
 
     @abstractmethod
     def load(self, host: Elements) -> Array:

@@ -7,6 +7,7 @@ work.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from distprove.stark.openvm.traces import AirTrace, CachedMain
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.whir_prover import prove_whir
 from distprove.steps import Steps
-from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, ext_mul, ext_powers
 from kernels.maths.babybear_ntt import log2_of
@@ -43,13 +43,13 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
     ordered = sorted(traces, key=lambda trace: (-trace.height, trace.air))
     airs = [key.airs[trace.air] for trace in ordered]
     with steps("main_stack"):
-        main = commit(k, params, [trace.common for trace in ordered])
+        main = commit(kernels, params, [kernels.load(trace.common) for trace in ordered])
     with steps("further_stacks"):
         commitments, reads_next = [main], [[air.needs_next for air in airs]]
         for trace, air in zip(ordered, airs, strict=True):
             fixed = [] if air.preprocessed is None else [CachedMain(air.preprocessed.root, air.preprocessed.trace)]
             for part in (*fixed, *trace.cached):
-                commitments.append(_commit_part(k, params, part, air.name))
+                commitments.append(_commit_part(kernels, params, part, air.name))
                 reads_next.append([air.needs_next])
     if (width := sum(stacked.layout.width for stacked in commitments)) > params.w_stack:
         raise UsageError(f"the traces take {width} stacked columns, more than the key's {params.w_stack}")
@@ -99,9 +99,10 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
 
     # 5. Reduce the claims about columns to claims about stacked columns, and open those.
     with steps("reduction"):
-        stacking, stacked_point = prove_stacking(k, transcript, params, commitments, reads_next, point)
+        on_host = [replace(stacked, columns=kernels.download(stacked.columns)) for stacked in commitments]
+        stacking, stacked_point = prove_stacking(k, transcript, params, on_host, reads_next, point)
     with steps("opening"):
-        whir = prove_whir(k, transcript, params, commitments, cube_point(params, stacked_point))
+        whir = prove_whir(kernels, transcript, params, commitments, cube_point(params, stacked_point))
 
     return OpenVmProof(
         main_root=main.tree.root,
@@ -125,8 +126,8 @@ def cube_point(params: SystemParams, point: Sequence[Elements]) -> list[Elements
     return [*squares[: params.log_skip], *point[1:]]
 
 
-def _commit_part(k: BabyBearKernels, params: SystemParams, part: CachedMain, name: str) -> Stacked:
-    stacked = commit(k, params, [part.columns])
+def _commit_part(kernels: OpenVmKernels, params: SystemParams, part: CachedMain, name: str) -> Stacked:
+    stacked = commit(kernels, params, [kernels.load(part.columns)])
     if not np.array_equal(stacked.tree.root, part.root):
         raise UsageError(f"a preprocessed or cached trace of {name} has not the commitment that is stated for it")
     return stacked

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernels.cpu.openvm.codes import CpuCodes
+from kernels.cpu.openvm.opening import CpuOpenings
 from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm import OpenVmKernels
@@ -15,6 +17,8 @@ class CpuOpenVm(OpenVmKernels):
 
     def __init__(self, babybear: BabyBearKernels) -> None:
         self.babybear = babybear
+        self.codes = CpuCodes(babybear)
+        self.opening = CpuOpenings(babybear)
 
     def load(self, host: Elements) -> Array:
         return host

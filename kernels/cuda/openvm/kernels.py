@@ -6,20 +6,39 @@ import numpy as np
 
 from kernels.cuda.babybear import SOURCE, CudaBabyBear
 from kernels.cuda.device import Device
+from kernels.cuda.openvm.codes import SOURCE as CODES
+from kernels.cuda.openvm.codes import CudaCodes
+from kernels.cuda.openvm.montgomery import INVERSE_RADIX
+from kernels.cuda.openvm.opening import SOURCE as OPENING
+from kernels.cuda.openvm.opening import CudaOpenings
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
-from kernels.maths.babybear import Elements, P, mul
+from kernels.maths.babybear import Elements, mul
 
-INVERSE_RADIX = np.uint32(pow(1 << 32, -1, P))
-"""Takes an element out of Montgomery form."""
+SOURCES = CODES, OPENING
 
 
 class CudaOpenVm(OpenVmKernels):
     """The kernels of one device, on its compute stream."""
 
+    codes: CudaCodes
+    opening: CudaOpenings
+
     def __init__(self, device: Device, babybear: CudaBabyBear) -> None:
         self._device = device
         self.babybear = babybear
+        self.codes = CudaCodes(device)
+        self.opening = CudaOpenings(device, self.codes)
+
+    def prepare(self) -> None:
+        """Begin to compile the kernels in the background."""
+        for source in SOURCES:
+            self._device.prepare(source)
+
+    def clear(self) -> None:
+        """Release the device memory that is kept between calls."""
+        self.codes.clear()
+        self.opening.clear()
 
     def load(self, host: Elements) -> Array:
         array = self._device.upload(np.ascontiguousarray(host, dtype=np.uint32))

@@ -1,0 +1,210 @@
+"""The CUDA implementation of `kernels.interface.openvm_codes`: `openvm_codes.cu`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.cuda.babybear import RADIX, poseidon2_constants
+from kernels.cuda.device import ByValue, Device, grid_for, layout
+from kernels.cuda.openvm.montgomery import INVERSE_RADIX
+from kernels.errors import BackendError
+from kernels.interface.arrays import Array
+from kernels.interface.openvm_codes import CodeKernels, CodeTree, Opened, Place
+from kernels.maths.babybear import TWO_ADICITY, Elements, add, mul, powers, root_of_unity
+from kernels.maths.babybear_ntt import intt, log2_of
+from kernels.maths.poseidon2_babybear import DIGEST
+from kernels.source import KernelSource
+
+HASH_THREADS = 256
+TRANSFORM_THREADS, LOG_TILE = 256, 12
+"""Threads of a block of the transform, and log2 of the elements of its tile: 16 a thread."""
+MAX_BITS = 8
+"""Most bits of the index that a pass transforms."""
+LOG_FINE = 13
+"""log2 of the roots in the first part of their table. Must equal that in openvm_codes.cu."""
+SOURCE = KernelSource(
+    "openvm_codes",
+    (
+        ("HASH_THREADS", str(HASH_THREADS)),
+        ("TRANSFORM_THREADS", str(TRANSFORM_THREADS)),
+        ("TILE", str(1 << LOG_TILE)),
+    ),
+)
+
+_PASS = layout(("u8", "blocks in_pitch out_pitch"), ("u4", "log_block bits log_low log_blocks log_cosets reserved"))
+"""The layout of `struct Pass` in openvm_codes.cu."""
+
+
+class CudaCodeTree(CodeTree):
+    """A tree over codewords (width, rows), whose layers of digests lie one behind another."""
+
+    def __init__(self, device: Device, codewords: Array, digests: Array, log_fold: int) -> None:
+        self._device = device
+        self._root: Elements | None = None
+        self.codewords = codewords
+        self.digests = digests
+        self.log_fold = log_fold
+
+    @property
+    def root(self) -> Elements:
+        if self._root is None:
+            self._root = mul(self._device.download(self.digests[-1]), INVERSE_RADIX)
+        return self._root
+
+    @property
+    def log_leaves(self) -> int:
+        """log2 of the number of leaves."""
+        return log2_of(int(self.codewords.shape[1])) - self.log_fold
+
+
+class CudaCodes(CodeKernels):
+    """The kernels of one device. Keeps the tables of roots and constants."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._tables: dict[str | int, Array] = {}
+
+    def clear(self) -> None:
+        """Release the device memory of the tables."""
+        self._tables.clear()
+
+    def stack(self, matrices: Sequence[Array], places: Sequence[Place], width: int, log_height: int) -> Array:
+        device = self._device
+        cells, end = device.empty((width << log_height,), np.uint32), 0
+        for matrix, place in zip(matrices, places, strict=True):
+            size = int(matrix.size) << place.log_step
+            if not size:
+                continue
+            part = cells[place.start : place.start + size]
+            if place.log_step:
+                arguments = (matrix, part, np.uint64(matrix.size), np.uint32(place.log_step))
+                device.kernel(SOURCE, "codes_spread").launch_items(size, arguments)
+            else:
+                device.copy(part, matrix)
+            end = place.start + size
+        device.clear(cells[end:])
+        return cells.reshape(width, 1 << log_height)
+
+    def commit(self, columns: Array, log_skip: int, log_blowup: int, log_fold: int) -> CodeTree:
+        width, n = map(int, columns.shape)
+        log_n = log2_of(n)
+        codewords = self._device.empty((width, n << log_blowup), np.uint32)
+        if width:
+            # The messages wait in the places of the first coset.
+            self.message(columns, codewords, log_skip)
+            self._transform(codewords, n << log_blowup, codewords, log_n)
+        return self._tree(codewords, log_fold)
+
+    def commit_coefficients(self, coefficients: Array, log_blowup: int, log_fold: int) -> CodeTree:
+        width, n = map(int, coefficients.shape)
+        codewords = self._device.empty((width, n << log_blowup), np.uint32)
+        self._transform(coefficients, n, codewords, log2_of(n))
+        return self._tree(codewords, log_fold)
+
+    def open(self, trees: Sequence[CodeTree], leaves: NDArray[np.int64]) -> list[Opened]:
+        ours = [tree for tree in trees if isinstance(tree, CudaCodeTree)]
+        if len(ours) != len(trees):
+            raise BackendError("a tree was not made by this backend")
+        shapes = [
+            ((len(leaves), 1 << tree.log_fold, int(tree.codewords.shape[0])), (len(leaves), tree.log_leaves, DIGEST))
+            for tree in ours
+        ]
+        sizes = [int(np.prod(rows)) + int(np.prod(paths)) for rows, paths in shapes]
+        ends = np.cumsum(sizes).tolist()
+        out, queries = self._device.empty((ends[-1],), np.uint32), self._device.upload(leaves.astype(np.uint32))
+        kernel = self._device.kernel(SOURCE, "codes_open")
+        for tree, size, end in zip(ours, sizes, ends, strict=True):
+            width, rows = tree.codewords.shape
+            counts = map(np.uint64, (len(leaves), rows, width))
+            logs = np.uint32(tree.log_fold), np.uint32(tree.log_leaves)
+            arguments = (tree.codewords, tree.digests, queries, out[end - size : end], *counts, *logs)
+            kernel.launch_items(size, arguments)
+        found = mul(self._device.download(out), INVERSE_RADIX)
+        opened = []
+        for (rows, paths), end, size in zip(shapes, ends, sizes, strict=True):
+            cells = found[end - size : end]
+            split = int(np.prod(rows))
+            opened.append(Opened(cells[:split].reshape(rows), cells[split:].reshape(paths)))
+        return opened
+
+    def message(self, columns: Array, out: Array, log_skip: int) -> None:
+        """Write the messages of columns (width, n), as `commit` encodes them, to the first n elements of each row of
+        `out`. It may be `columns`."""
+        width, n = map(int, columns.shape)
+        if log_skip not in self._tables:
+            self._tables[log_skip] = self._device.upload(mul(_message_matrix(log_skip), RADIX))
+        logs = np.uint32(log_skip), np.uint32(log2_of(n))
+        sizes = np.uint64(width * n), *logs, np.uint64(n), np.uint64(out.shape[1])
+        kernel = self._device.kernel(SOURCE, "codes_message")
+        grid = grid_for(width * n, 1 << LOG_TILE)
+        kernel.launch(grid, TRANSFORM_THREADS, (columns, out, self._tables[log_skip], *sizes))
+
+    def _transform(self, messages: Array, pitch: int, codewords: Array, log_n: int) -> None:
+        """Encode messages of 2^log_n elements, `pitch` apart. They may lie in the first places of the codewords."""
+        if "roots" not in self._tables:
+            self._tables["roots"] = self._device.upload(_roots())
+        kernel, roots = self._device.kernel(SOURCE, "codes_transform"), self._tables["roots"]
+        width, rows = map(int, codewords.shape)
+        source, blocks, log_block, log_cosets = messages, width, log_n, log2_of(rows) - log_n
+        in_pitch, out_pitch = pitch, rows
+        for bits in pass_bits(log_n):
+            log_low = min(log_block - bits, LOG_TILE - bits)
+            log_blocks = min(LOG_TILE - bits - log_low, (blocks - 1).bit_length())
+            numbers = (blocks, in_pitch, out_pitch, log_block, bits, log_low, log_blocks, log_cosets, 0)
+            grid = grid_for(blocks, 1 << log_blocks) << (log_block - bits - log_low)
+            threads = max(1, min(TRANSFORM_THREADS, 1 << (bits + log_low + log_blocks - min(bits, 4))))
+            kernel.launch(grid, threads, (source, codewords, roots, ByValue(np.array(numbers, dtype=_PASS))))
+            source, blocks, log_block = codewords, blocks << (log_cosets + bits), log_block - bits
+            log_cosets, in_pitch, out_pitch = 0, 1 << log_block, 1 << log_block
+
+    def _tree(self, codewords: Array, log_fold: int) -> CudaCodeTree:
+        """Hash the rows of codewords (width, rows)."""
+        if "poseidon2" not in self._tables:
+            self._tables["poseidon2"] = self._device.upload(poseidon2_constants())
+        width, rows = map(int, codewords.shape)
+        log_leaves, constants = log2_of(rows) - log_fold, self._tables["poseidon2"]
+        digests = self._device.empty(((2 << log_leaves) - 1, DIGEST), np.uint32)
+        threads = min(HASH_THREADS, rows)
+        sizes = np.uint64(rows), np.uint64(width), np.uint32(log_fold), np.uint32(log_leaves)
+        kernel = self._device.kernel(SOURCE, "codes_leaves")
+        kernel.launch(rows // threads, threads, (constants, codewords, digests, *sizes))
+        climb, start, log_size = self._device.kernel(SOURCE, "codes_climb"), 0, log_leaves
+        while log_size:
+            levels = min(log_size, log2_of(HASH_THREADS) + 1)
+            arguments = (constants, digests[start:], np.uint32(log_size), np.uint32(levels))
+            climb.launch(1 << (log_size - levels), 1 << (levels - 1), arguments)
+            start += (2 << log_size) - (2 << (log_size - levels))
+            log_size -= levels
+        return CudaCodeTree(self._device, codewords, digests, log_fold)
+
+
+def pass_bits(log_n: int) -> Iterator[int]:
+    """Yield the bits of the index that each pass of a transform takes, from the top: the last as many as it can."""
+    last = min(log_n, MAX_BITS)
+    before = log_n - last
+    passes = -(-before // MAX_BITS)
+    for i in range(passes):
+        yield before // passes + (i < before % passes)
+    yield last
+
+
+@cache
+def _message_matrix(log_skip: int) -> Elements:
+    """Row j has what value j of a run gives to each element of the run's message, (2^log_skip, 2^log_skip)."""
+    found = intt(np.eye(1 << log_skip, dtype=np.uint32))
+    for bit in range(log_skip):
+        pairs = found.reshape(len(found), -1, 2, 1 << bit)
+        found = np.stack((pairs[:, :, 0], add(pairs[:, :, 0], pairs[:, :, 1])), axis=2).reshape(found.shape)
+    return found
+
+
+@cache
+def _roots() -> Elements:
+    """The powers of the root of unity of order 2^27 up to 2^13, and the powers of the last, in Montgomery form."""
+    fine = powers(root_of_unity(TWO_ADICITY), 1 << LOG_FINE)
+    coarse = powers(root_of_unity(TWO_ADICITY - LOG_FINE), 1 << (TWO_ADICITY - LOG_FINE))
+    return mul(np.concatenate((fine, coarse)), RADIX)

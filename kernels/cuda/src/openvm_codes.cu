@@ -1,0 +1,369 @@
+// OpenVM 2's commitments over BabyBear: messages, Reed-Solomon codewords, and Merkle trees over their rows. All elements are in
+// Montgomery form.
+//
+// Codewords are column-major. The transform is a decimation in frequency in place, so a codeword of B n values for a message of n
+// coefficients has the value at w^k in place rev(k), the reversal of all its bits: B blocks, of which block rev(t) has the coset
+// w^t <w^B>. The rows of a leaf, which are its number of leaves apart, are neighbours there.
+//
+// A pass of the transform takes up to 8 bits of the index, from the top: a tile of 2^bits points, a distance apart, for some
+// neighbours, in two steps of up to 16 points in a thread's registers, with an exchange by shared memory between them. The first
+// pass reads the message once for every coset, and scales it. Bound: products and sums in the transform, memory in the messages,
+// the multiplier in the hashes.
+#include "field/babybear.h"
+#include "hash/poseidon2_babybear.h"
+#include "threads.h"
+
+using namespace dp;
+using namespace dp::poseidon2_babybear;
+namespace bm = dp::bb::m;
+
+// ---- messages -------------------------------------------------------------------------------------------------------------
+
+// Spreads a matrix: cells[i << log_step] = matrix[i], and zeros between.
+extern "C" __global__ void codes_spread(const u32* matrix, u32* cells, u64 n, u32 log_step) {
+  const u64 at = global_thread();
+  if (at >= n << log_step) return;
+  cells[at] = at & (((u64)1 << log_step) - 1) ? 0 : matrix[at >> log_step];
+}
+
+// Products of runs with a matrix (2^log_run, 2^log_run): out[i] of a run is the sum over j of in[j] matrix[j][i]. Column c is at
+// c in_pitch, then at c out_pitch. A block's runs lie in shared memory.
+extern "C" __global__ void __launch_bounds__(TRANSFORM_THREADS)
+    codes_message(const u32* in, u32* out, const u32* matrix, u64 words, u32 log_run, u32 log_n, u64 in_pitch, u64 out_pitch) {
+  __shared__ u32 tile[TILE];
+  const u64 begin = (u64)blockIdx.x * TILE;
+  const u32 count = (u32)min((u64)TILE, words - begin), size = 1u << log_run;
+  const u64 inside = ((u64)1 << log_n) - 1;
+  for (u32 i = threadIdx.x; i < count; i += TRANSFORM_THREADS) {
+    const u64 at = begin + i;
+    tile[i] = in[(at >> log_n) * in_pitch + (at & inside)];
+  }
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < count; i += TRANSFORM_THREADS) {
+    const u32 own = i & (size - 1), *const run = tile + (i - own);
+    bm::Sum sum = bm::Sum::zero();
+    if (size == 1) sum.add(run[0], matrix[0]);
+    for (u32 j = 0; j + 1 < size; j += 2)
+      sum.add(run[j], __ldg(matrix + (j << log_run) + own), run[j + 1], __ldg(matrix + ((j + 1) << log_run) + own));
+    const u64 at = begin + i;
+    out[(at >> log_n) * out_pitch + (at & inside)] = sum.result();
+  }
+}
+
+// ---- transforms -----------------------------------------------------------------------------------------------------------
+
+constexpr u32 LOG_FINE = 13;  // must equal that in cuda/openvm/codes.py
+
+// The roots of unity of order 2^27: w^i for i < 2^13, then w^(i 2^13) for i < 2^14.
+__device__ __forceinline__ u32 root(const u32* roots, u32 exponent, u32 log_order) {
+  const u32 e = exponent << (bb::TWO_ADICITY - log_order), low = e & ((1u << LOG_FINE) - 1);
+  const u32 high = __ldg(roots + (1u << LOG_FINE) + ((e & ((1u << bb::TWO_ADICITY) - 1)) >> LOG_FINE));
+  return low ? bm::mul(__ldg(roots + low), high) : high;
+}
+
+constexpr u32 constexpr_power(u32 base, u32 exponent) {
+  u64 result = 1, b = base;
+  for (; exponent; exponent >>= 1, b = b * b % bb::P)
+    if (exponent & 1) result = result * b % bb::P;
+  return (u32)result;
+}
+
+// w^j for w of order 2^D, in Montgomery form
+template <int D>
+constexpr u32 small_root(int j) {
+  return bb::montgomery_constant(constexpr_power(31, (bb::P - 1) / (1u << D) * (u32)j));
+}
+
+template <int D>
+struct SmallRoots {
+  u32 w[D ? 1 << (D - 1) : 1];
+  constexpr SmallRoots() : w() {
+    for (int j = 0; j < (D ? 1 << (D - 1) : 1); ++j) w[j] = small_root<D>(j);
+  }
+};
+
+__host__ __device__ constexpr u32 reversed(u32 i, int bits) {
+  u32 r = 0;
+  for (int b = 0; b < bits; ++b) r |= ((i >> b) & 1) << (bits - 1 - b);
+  return r;
+}
+
+// The transform of 2^D points in registers: v[i] becomes the value at w^rev(i).
+template <int D>
+__device__ __forceinline__ void transform(u32* v) {
+  if constexpr (D > 0) {
+    constexpr SmallRoots<D> roots;
+    constexpr int half = 1 << (D - 1);
+#pragma unroll
+    for (int j = 0; j < half; ++j) {
+      const u32 a = v[j], b = v[j + half];
+      v[j] = bb::add(a, b);
+      v[j + half] = j ? bm::mul(a - b + bb::P, roots.w[j]) : bb::sub(a, b);  // a factor below 2 p
+    }
+    transform<D - 1>(v);
+    transform<D - 1>(v + half);
+  }
+}
+
+// Multiplies value k, in v[rev(k)], by base^k.
+template <int D>
+__device__ __forceinline__ void twiddle(u32* v, u32 base) {
+  u32 power[1 << D];
+  power[0] = bm::ONE, power[1 < (1 << D) ? 1 : 0] = base;
+#pragma unroll
+  for (int k = 2; k < (1 << D); ++k) power[k] = bm::mul(power[k / 2], power[k - k / 2]);
+#pragma unroll
+  for (int k = 1; k < (1 << D); ++k) {
+    constexpr int bits = D;
+    u32& x = v[reversed(k, bits)];
+    x = bm::mul(x, power[k]);
+  }
+}
+
+// One pass. The array has `blocks` blocks of 2^log_block elements, `pitch` apart; each of the 2^bits points of a transform has
+// 2^log_stride neighbours, of which a tile has 2^log_low, of 2^log_blocks blocks.
+struct Pass {
+  u64 blocks, in_pitch, out_pitch;
+  u32 log_block, bits, log_low, log_blocks, log_cosets, reserved;
+};
+
+__device__ __forceinline__ u32 slot(u32 i) { return i + (i >> 5); }
+
+struct Tile {
+  const Pass& pass;
+  const u32* roots;
+  u32* shared;
+  const u32* in;
+  u32* out;
+  u64 first_block;  // of the tile
+  u32 low, slice;   // the first neighbour, and the coset's place
+
+  __device__ __forceinline__ u32 log_stride() const { return pass.log_block - pass.bits; }
+  __device__ __forceinline__ u32 log_columns() const { return pass.log_low + pass.log_blocks; }
+
+  // Which column, and which transform in it, a group of a step is. Neighbours in memory are neighbours in a warp.
+  template <int D>
+  __device__ __forceinline__ void place(u32 group, u32& column, u32& own) const {
+    const u32 log_own = pass.bits - D;
+    if (log_stride()) column = group & ((1u << log_columns()) - 1), own = group >> log_columns();
+    else column = group >> log_own, own = group & ((1u << log_own) - 1);
+  }
+  __device__ __forceinline__ u32 in_shared(u32 column, u32 e) const {
+    return slot(log_stride() ? (e << log_columns()) + column : (column << pass.bits) + e);
+  }
+  // A column's first element: its block, and the place in it.
+  __device__ __forceinline__ u64 block_of(u32 column) const { return first_block + (column >> pass.log_low); }
+  __device__ __forceinline__ u32 offset_of(u32 column) const { return low + (column & ((1u << pass.log_low) - 1)); }
+
+  // The first step, on 2^D points that are as far apart as the pass has them, of which `rest` bits are left.
+  template <int D>
+  __device__ __forceinline__ void first() const {
+    const u32 rest = pass.bits - D, log_far = log_stride() + rest, total = 1u << (log_columns() + rest);
+    for (u32 group = threadIdx.x; group < total; group += blockDim.x) {
+      u32 column, own, v[1 << D];
+      place<D>(group, column, own);
+      const u64 block = block_of(column);
+      const u32 offset = (own << log_stride()) + offset_of(column);
+      if (block < pass.blocks) {
+        const u32* const from = in + block * pass.in_pitch + offset;
+#pragma unroll
+        for (int j = 0; j < (1 << D); ++j) v[j] = from[(u64)j << log_far];
+        if (slice) {
+          const u32 log_order = pass.log_block + pass.log_cosets, t = __brev(slice) >> (32 - pass.log_cosets);
+          u32 factor = root(roots, offset * t, log_order);
+          const u32 ratio = root(roots, t << log_far, log_order);
+#pragma unroll
+          for (int j = 0; j < (1 << D); ++j) {
+            v[j] = bm::mul(v[j], factor);
+            if (j + 1 < (1 << D)) factor = bm::mul(factor, ratio);
+          }
+        }
+        transform<D>(v);
+        if (log_far) twiddle<D>(v, root(roots, offset, pass.log_block));
+      } else {
+#pragma unroll
+        for (int j = 0; j < (1 << D); ++j) v[j] = 0;
+      }
+      if (rest) {
+#pragma unroll
+        for (int j = 0; j < (1 << D); ++j) shared[in_shared(column, ((u32)j << rest) + own)] = v[j];
+      } else if (block < pass.blocks) {
+        u32* const to = out + block * pass.out_pitch + ((u64)slice << pass.log_block) + offset;
+#pragma unroll
+        for (int j = 0; j < (1 << D); ++j) to[(u64)j << log_far] = v[j];
+      }
+    }
+  }
+
+  // The second step, on 2^D neighbours of the pass.
+  template <int D>
+  __device__ __forceinline__ void second() const {
+    const u32 total = 1u << (log_columns() + pass.bits - D), block_left = log_stride() + D;
+    for (u32 group = threadIdx.x; group < total; group += blockDim.x) {
+      u32 column, own, v[1 << D];
+      place<D>(group, column, own);
+#pragma unroll
+      for (int j = 0; j < (1 << D); ++j) v[j] = shared[in_shared(column, (own << D) + j)];
+      transform<D>(v);
+      if (log_stride()) {
+        twiddle<D>(v, root(roots, offset_of(column), block_left));
+        const u64 block = block_of(column);
+        if (block < pass.blocks) {
+          u32* const to = out + block * pass.out_pitch + ((u64)slice << pass.log_block) + offset_of(column);
+#pragma unroll
+          for (int j = 0; j < (1 << D); ++j) to[(u64)((own << D) + j) << log_stride()] = v[j];
+        }
+      } else {  // by shared memory again, for neighbours to be written side by side
+#pragma unroll
+        for (int j = 0; j < (1 << D); ++j) shared[in_shared(column, (own << D) + j)] = v[j];
+      }
+    }
+    if (!log_stride()) {
+      __syncthreads();
+      for (u32 i = threadIdx.x; i < 1u << (log_columns() + pass.bits); i += blockDim.x) {
+        const u32 column = i >> pass.bits, e = i & ((1u << pass.bits) - 1);
+        const u64 block = block_of(column);
+        if (block < pass.blocks) out[block * pass.out_pitch + ((u64)slice << pass.log_block) + e] = shared[slot(i)];
+      }
+    }
+  }
+};
+
+// `in` may be `out`'s first coset in the first pass, which writes that one last.
+extern "C" __global__ void __launch_bounds__(TRANSFORM_THREADS)
+    codes_transform(const u32* in, u32* out, const u32* roots, const __grid_constant__ Pass pass) {
+  __shared__ u32 shared[TILE + TILE / 32];
+  const u32 log_stride = pass.log_block - pass.bits, log_lows = log_stride - pass.log_low;
+  Tile tile{pass, roots, shared, in, out, (u64)(blockIdx.x >> log_lows) << pass.log_blocks,
+            (blockIdx.x & ((1u << log_lows) - 1)) << pass.log_low, 0};
+  for (u32 slice = 1u << pass.log_cosets; slice-- > 0;) {
+    tile.slice = slice;
+    switch (pass.bits) {
+      case 0: tile.first<0>(); break;
+      case 1: tile.first<1>(); break;
+      case 2: tile.first<2>(); break;
+      case 3: tile.first<3>(); break;
+      default: tile.first<4>();
+    }
+    __syncthreads();
+    switch (pass.bits) {
+      case 5: tile.second<1>(); break;
+      case 6: tile.second<2>(); break;
+      case 7: tile.second<3>(); break;
+      case 8: tile.second<4>(); break;
+    }
+    __syncthreads();
+  }
+}
+
+// ---- trees ----------------------------------------------------------------------------------------------------------------
+
+struct Scalar {
+  using V = u32;
+  static __device__ __forceinline__ u32 add(u32 a, u32 b) { return bb::add(a, b); }
+  static __device__ __forceinline__ u32 mul(u32 a, u32 b) { return bb::mul(a, b); }
+  static __device__ __forceinline__ u32 constant(u32 x) { return x; }
+};
+
+using One = Permutation<Scalar>;
+
+struct Digest {
+  uint4 low, high;
+};
+
+// Joins the nodes i and i + apart, and so on, of blocks of 2 apart nodes: node i of the result is in place i.
+__device__ __forceinline__ void join(const Constants& with, u32 (*nodes)[HASH_THREADS], u32 left, u32 right, u32 to, bool works) {
+  u32 s[WIDTH];
+  if (works) {
+#pragma unroll
+    for (int i = 0; i < DIGEST; ++i) s[i] = nodes[i][left], s[DIGEST + i] = nodes[i][right];
+    One::permute(s, with);
+  }
+  __syncthreads();
+  if (works) {
+#pragma unroll
+    for (int i = 0; i < DIGEST; ++i) nodes[i][to] = s[i];
+  }
+  __syncthreads();
+}
+
+__device__ __forceinline__ Digest digest_of(const u32 (*nodes)[HASH_THREADS], u32 i) {
+  return {make_uint4(nodes[0][i], nodes[1][i], nodes[2][i], nodes[3][i]),
+          make_uint4(nodes[4][i], nodes[5][i], nodes[6][i], nodes[7][i])};
+}
+
+// The leaves of codewords (width, rows): a thread hashes a row, and a block joins the digests of each leaf's 2^log_fold rows.
+// Leaf i is in place i, its rows are in place rev(i) of the codeword.
+extern "C" __global__ void __launch_bounds__(HASH_THREADS)
+    codes_leaves(const Constants* with, const u32* codewords, Digest* leaves, u64 rows, u64 width, u32 log_fold, u32 log_leaves) {
+  __shared__ u32 nodes[DIGEST][HASH_THREADS];
+  const u64 row = global_thread();
+  {
+    const u32* cell = codewords + row;
+    u32 s[WIDTH];
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) s[i] = 0;
+    for (u64 start = 0; start < width; start += RATE) {
+#pragma unroll
+      for (int i = 0; i < RATE; ++i)
+        if (start + i < width) s[i] = cell[(start + i) * rows];
+      One::permute(s, *with);
+    }
+#pragma unroll
+    for (int i = 0; i < DIGEST; ++i) nodes[i][threadIdx.x] = s[i];
+  }
+  __syncthreads();
+  // The rows of a leaf are in the order of their reversed numbers: 2u and 2u + 1 are half of them apart.
+  for (u32 log_left = log_fold; log_left > 0; --log_left) {
+    const u32 half = 1u << (log_left - 1), i = threadIdx.x, own = i & (half - 1), left = 2 * (i - own) + own;
+    join(*with, nodes, left, left + half, i, i < blockDim.x >> (log_fold - log_left + 1));
+  }
+  if (threadIdx.x < blockDim.x >> log_fold) {
+    const u32 place = blockIdx.x * (blockDim.x >> log_fold) + threadIdx.x;
+    leaves[log_leaves ? __brev(place) >> (32 - log_leaves) : 0] = digest_of(nodes, threadIdx.x);
+  }
+}
+
+// The levels above one of 2^log_size nodes, `levels` of them. A block joins 2^levels neighbours. Levels lie one behind another.
+extern "C" __global__ void __launch_bounds__(HASH_THREADS)
+    codes_climb(const Constants* with, Digest* level, u32 log_size, u32 levels) {
+  __shared__ u32 nodes[DIGEST][HASH_THREADS];
+  u32 s[WIDTH];
+  {
+    const Digest* const pair = level + 2 * global_thread();
+    const Digest a = pair[0], b = pair[1];
+    const u32 both[WIDTH] = {a.low.x, a.low.y, a.low.z, a.low.w, a.high.x, a.high.y, a.high.z, a.high.w,
+                             b.low.x, b.low.y, b.low.z, b.low.w, b.high.x, b.high.y, b.high.z, b.high.w};
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) s[i] = both[i];
+    One::permute(s, *with);
+  }
+#pragma unroll
+  for (int i = 0; i < DIGEST; ++i) nodes[i][threadIdx.x] = s[i];
+  __syncthreads();
+  for (u32 done = 1;; ++done) {
+    const u32 own = blockDim.x >> (done - 1);
+    level += (u64)1 << (log_size - done + 1);
+    if (threadIdx.x < own) level[(u64)blockIdx.x * own + threadIdx.x] = digest_of(nodes, threadIdx.x);
+    if (done == levels) return;
+    const u32 left = 2 * threadIdx.x;
+    join(*with, nodes, left, left + 1, threadIdx.x, threadIdx.x < own / 2);
+  }
+}
+
+// Opened leaves: rows (queries, 2^log_fold, width), then paths (queries, log_leaves, 8).
+extern "C" __global__ void codes_open(const u32* codewords, const u32* digests, const u32* queries, u32* out, u64 count,
+                                      u64 rows, u64 width, u32 log_fold, u32 log_leaves) {
+  const u64 at = global_thread(), cells = (count * width) << log_fold;
+  if (at < cells) {
+    const u64 column = at % width, row = at / width, q = row >> log_fold;
+    const u32 t = (u32)row & ((1u << log_fold) - 1), log_rows = log_fold + log_leaves;
+    const u32 number = (t << log_leaves) + queries[q];
+    out[at] = codewords[column * rows + (log_rows ? __brev(number) >> (32 - log_rows) : 0)];
+  } else if (at < cells + count * log_leaves * DIGEST) {
+    const u64 word = at - cells, node = word / DIGEST, q = node / log_leaves;
+    const u32 depth = (u32)(node % log_leaves);
+    const u64 level = ((u64)2 << log_leaves) - ((u64)2 << (log_leaves - depth));
+    out[at] = digests[(level + ((queries[q] >> depth) ^ 1)) * DIGEST + word % DIGEST];
+  }
+}
