@@ -15,6 +15,7 @@ from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm_codes import CodeKernels
 from kernels.interface.openvm_opening import OpeningKernels
+from kernels.interface.openvm_rules import OpenVmRules
 from kernels.maths.babybear import Elements
 
 
@@ -25,6 +26,8 @@ class OpenVmKernels(ABC):
     """For small arrays on the host."""
     codes: CodeKernels
     opening: OpeningKernels
+    rules: OpenVmRules
+    """Constraints and interactions."""
 
     @abstractmethod
     def load(self, host: Elements) -> Array:

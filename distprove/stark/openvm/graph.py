@@ -7,30 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Generic
 
 from distprove.errors import FormatError
 from distprove.stark.field_operations import E, FieldOperations
+from kernels.interface.openvm_rules import NodeKind
 from kernels.maths.babybear import Elements, P
 
+Kind = NodeKind
 MAX_BUS = 1 << 16
-
-
-class Kind(IntEnum):
-    """The kinds of nodes."""
-
-    PREPROCESSED = 0
-    MAIN = 1
-    PUBLIC = 2
-    IS_FIRST = 3
-    IS_LAST = 4
-    IS_TRANSITION = 5
-    CONSTANT = 6
-    ADD = 7
-    SUB = 8
-    NEG = 9
-    MUL = 10
 
 
 @dataclass(frozen=True)

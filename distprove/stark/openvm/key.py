@@ -6,7 +6,9 @@ A key holds what prover and verifier need; a verifier leaves the preprocessed tr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from distprove.stark.openvm.forms import AirForms
 from distprove.stark.openvm.graph import Graph
 from distprove.stark.openvm.params import SystemParams
 from kernels.maths.babybear import Elements
@@ -60,6 +62,11 @@ class OpenVmAir:
         """Columns of the parts in the order of a proof's openings: common, preprocessed, cached."""
         fixed = () if self.widths.preprocessed is None else (self.widths.preprocessed,)
         return (self.widths.common, *fixed, *self.widths.cached)
+
+    @cached_property
+    def forms(self) -> AirForms:
+        """What the prover sums over the rows of a trace."""
+        return AirForms(self.graph)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import numpy as np
 from distprove.errors import UsageError
 from distprove.stark.openvm.bus_prover import prove_buses
 from distprove.stark.openvm.commitment import Stacked, commit
-from distprove.stark.openvm.constraints_prover import BusWeights, ProverTrace, fractions, prove_constraints
+from distprove.stark.openvm.constraints_prover import ProverTrace, fractions, prove_constraints
+from distprove.stark.openvm.forms import BusWeights
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.proof import OpenVmProof, TraceShape
@@ -75,11 +76,11 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
     # 3. LogUp: draw the challenges of the buses, and prove that all fractions sum to zero.
     prover_traces = [
         ProverTrace(
-            graph=air.graph,
+            forms=air.forms,
             degree=air.max_constraint_degree,
             reads_next=air.needs_next,
-            parts=(*(part.columns for part in trace.cached), trace.common),
-            preprocessed=None if air.preprocessed is None else air.preprocessed.trace,
+            parts=(*(kernels.load(part.columns) for part in trace.cached), kernels.load(trace.common)),
+            preprocessed=None if air.preprocessed is None else kernels.load(air.preprocessed.trace),
             public=trace.public_values,
         )
         for trace, air in zip(ordered, airs, strict=True)
@@ -89,12 +90,14 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
         alpha, beta = (np.array(transcript.sample_ext(), dtype=np.uint32) for _ in range(2))
         longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))
-        buses, bus_point = prove_buses(k, transcript, witness, fractions(k, prover_traces, params.log_skip, weights))
+        found = fractions(kernels, prover_traces, params.log_skip, weights)
+        on_host = None if found is None else kernels.download(found)
+        buses, bus_point = prove_buses(k, transcript, witness, on_host)
 
     # 4. One sumcheck for all constraints, and for the claims about the fractions.
     with steps("constraints"):
         constraints, point = prove_constraints(
-            k, transcript, prover_traces, params.log_skip, params.max_constraint_degree, weights, bus_point
+            kernels, transcript, prover_traces, params.log_skip, params.max_constraint_degree, weights, bus_point
         )
 
     # 5. Reduce the claims about columns to claims about stacked columns, and open those.

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
-from kernels.interface.babybear import BabyBearKernels
+from kernels.interface.openvm_rules import coset_shifts
 from kernels.maths.babybear import (
-    GENERATOR,
     Elements,
     P,
-    add,
     elements,
     ext_mul,
     ext_powers,
@@ -21,19 +18,6 @@ from kernels.maths.babybear import (
     total,
 )
 from kernels.maths.babybear_ntt import intt, ntt
-
-
-def shifts(count: int) -> list[int]:
-    """The shifts of the cosets that round 0 evaluates on: 31, 31^2, ... None is 1, where Z^n - 1 is 0."""
-    return [pow(GENERATOR, i + 1, P) for i in range(count)]
-
-
-def on_cosets(k: BabyBearKernels, values: Elements, count: int) -> Elements:
-    """Return the values on cosets, (..., count, n), of polynomials of degree below n with values (..., n) on D."""
-    n = values.shape[-1]
-    coefficients = k.intt(values)
-    scales = np.stack([powers(shift, n) for shift in shifts(count)])
-    return k.ntt(k.mul(coefficients[..., None, :], scales))
 
 
 @cache
@@ -51,16 +35,16 @@ def _vandermonde_inverse(points: tuple[int, ...]) -> tuple[tuple[int, ...], ...]
 
 
 def from_cosets(values: Elements) -> Elements:
-    """Return the coefficients (count * n, 4) of the polynomial with values (count, n, 4) on the first cosets."""
-    count, n = values.shape[:2]
+    """Return coefficients (..., count * n, 4) of polynomials with values (..., count, n, 4) on D's first cosets."""
+    *others, count, n, _ = values.shape
     if not count:
-        return np.zeros((0, 4), dtype=np.uint32)
+        return np.zeros((*others, 0, 4), dtype=np.uint32)
     rests = intt(values, axis=-2)
-    unscaled = np.stack([powers(pow(shift, -1, P), n) for shift in shifts(count)])
+    unscaled = np.stack([powers(pow(shift, -1, P), n) for shift in coset_shifts(count)])
     rests = mul(rests, unscaled[..., None])
     # X^n is constant on a coset: the i-th rest is the sum over c of (shift_i^n)^c times the c-th run of coefficients.
-    matrix = elements(_vandermonde_inverse(tuple(pow(shift, n, P) for shift in shifts(count))))
-    return np.concatenate([total(mul(rests, row[:, None, None]), 0) for row in matrix])
+    matrix = elements(_vandermonde_inverse(tuple(pow(shift, n, P) for shift in coset_shifts(count))))
+    return np.concatenate([total(mul(rests, row[:, None, None]), -3) for row in matrix], axis=-2)
 
 
 def multiply(a: Elements, b: Elements, length: int) -> Elements:
@@ -77,19 +61,12 @@ def padded(a: Elements, size: int) -> Elements:
     return found
 
 
+def on_subgroup(coefficients: Elements, n: int) -> Elements:
+    """Return the values (..., n, 4) on the subgroup of n points of polynomials with coefficients (..., m, 4)."""
+    runs = padded(coefficients, -(-coefficients.shape[-2] // n) * n).reshape(*coefficients.shape[:-2], -1, n, 4)
+    return ntt(total(runs, -3), -2)
+
+
 def evaluate(coefficients: Elements, at: Elements) -> Elements:
     """Return the value (4,) at an element (4,)."""
     return total(ext_mul(coefficients, ext_powers(at, len(coefficients))), 0)
-
-
-def interpolate(values: Sequence[Elements]) -> Elements:
-    """Return the coefficients of the polynomial with the given values at 0, 1, 2, ..."""
-    matrix = elements(_vandermonde_inverse(tuple(range(len(values)))))
-    return total(mul(np.stack(values), matrix[..., None]), 1)
-
-
-def times_line(coefficients: Elements, constant: Elements, slope: Elements) -> Elements:
-    """Return the coefficients of a polynomial times constant + slope X."""
-    zero = np.zeros((1, 4), dtype=np.uint32)
-    low = np.concatenate((ext_mul(coefficients, constant), zero))
-    return add(low, np.concatenate((zero, ext_mul(coefficients, slope))))

@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.cpu.openvm.codes import CpuCodes
 from kernels.cpu.openvm.opening import CpuOpenings
+from kernels.cpu.openvm.rules import CpuRules
 from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm import OpenVmKernels
@@ -19,6 +20,7 @@ class CpuOpenVm(OpenVmKernels):
         self.babybear = babybear
         self.codes = CpuCodes(babybear)
         self.opening = CpuOpenings(babybear)
+        self.rules = CpuRules(babybear)
 
     def load(self, host: Elements) -> Array:
         return host

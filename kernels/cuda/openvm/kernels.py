@@ -11,11 +11,12 @@ from kernels.cuda.openvm.codes import CudaCodes
 from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.opening import SOURCE as OPENING
 from kernels.cuda.openvm.opening import CudaOpenings
+from kernels.cuda.openvm.rules import RULES, CudaRules
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, mul
 
-SOURCES = CODES, OPENING
+SOURCES = CODES, OPENING, RULES
 
 
 class CudaOpenVm(OpenVmKernels):
@@ -23,12 +24,14 @@ class CudaOpenVm(OpenVmKernels):
 
     codes: CudaCodes
     opening: CudaOpenings
+    rules: CudaRules
 
     def __init__(self, device: Device, babybear: CudaBabyBear) -> None:
         self._device = device
         self.babybear = babybear
         self.codes = CudaCodes(device)
         self.opening = CudaOpenings(device, self.codes)
+        self.rules = CudaRules(device)
 
     def prepare(self) -> None:
         """Begin to compile the kernels in the background."""

@@ -1,0 +1,168 @@
+"""The CPU implementation of `kernels.interface.openvm_rules.OpenVmRules`: NumPy, and the kernels over BabyBear."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kernels.cpu.openvm.graph_values import BaseRing, ExtensionRing, Plan, evaluate
+from kernels.cpu.openvm.tables import eq_table
+from kernels.interface.babybear import BabyBearKernels, line
+from kernels.interface.openvm_rules import (
+    BoundForms,
+    GraphProgram,
+    NodeKind,
+    OpenVmRules,
+    RuleRounds,
+    RuleTable,
+    coset_shifts,
+)
+from kernels.maths.babybear import Elements, add, powers, total
+
+BLOCK_CELLS = 1 << 24
+"""Most cells, times cosets, that are evaluated at a time."""
+
+
+class CpuRules(OpenVmRules):
+    """The kernels, which compute by those of `babybear`."""
+
+    def __init__(self, babybear: BabyBearKernels) -> None:
+        self._k = babybear
+        self._plans: weakref.WeakKeyDictionary[GraphProgram, Plan] = weakref.WeakKeyDictionary()
+
+    def plan(self, program: GraphProgram) -> Plan:
+        """The plan of a program, made once."""
+        found = self._plans.get(program)
+        if found is None:
+            found = self._plans[program] = Plan(program)
+        return found
+
+    def fractions(
+        self,
+        tables: Sequence[RuleTable],
+        forms: Sequence[BoundForms],
+        starts: Sequence[int],
+        log_size: int,
+        log_skip: int,
+        padding: Elements,
+    ) -> Elements:
+        found = np.zeros((2, 1 << log_size, 4), dtype=np.uint32)
+        found[1] = padding
+        for table, bound, start in zip(tables, forms, starts, strict=True):
+            count, rows = len(bound.constants) // 2, table.rows(log_skip)
+            plan, room = self.plan(bound.program), found[:, start : start + count * rows].reshape(2, count, rows, 4)
+            for first, cells in blocks(table, plan, log_skip, BLOCK_CELLS):
+                begin, end = first << log_skip, (first + cells.shape[1]) << log_skip
+                for number, value in enumerate(evaluate(plan, bound, cells, table.public, BaseRing(self._k))):
+                    room[number % 2, number // 2, begin:end] = value.reshape(-1, 4)
+        return found
+
+    def rounds(self, tables: Sequence[RuleTable], log_skip: int, point: Elements) -> RuleRounds:
+        return CpuRounds(self._k, self, tables, log_skip, point)
+
+
+class CpuRounds(RuleRounds):
+    """The tables of one sumcheck."""
+
+    def __init__(
+        self, k: BabyBearKernels, rules: CpuRules, tables: Sequence[RuleTable], log_skip: int, point: Elements
+    ) -> None:
+        self._k, self._rules, self._tables, self._log_skip = k, rules, tables, log_skip
+        self._point = list(point)
+        self._variables = [(table.rows(log_skip) >> log_skip).bit_length() - 1 for table in tables]
+        self._bound: list[Elements] = []
+        """The challenges of the cube's variables."""
+        self._weights: Elements | None = None
+        self._forms: Sequence[BoundForms] = ()
+        self._cells: list[Elements] = []
+        """For each table the cells that its form reads, (cells, 2^variables, 4)."""
+
+    def coset_sums(self, forms: Sequence[BoundForms], counts: Sequence[int]) -> list[Elements]:
+        found = []
+        for table, bound, count, n in zip(self._tables, forms, counts, self._variables, strict=True):
+            plan, eq = self._rules.plan(bound.program), eq_table(self._k, self._point[:n])
+            sums = np.zeros((len(bound.constants), count, 1 << self._log_skip, 4), dtype=np.uint32)
+            for first, cells in blocks(table, plan, self._log_skip, BLOCK_CELLS // max(1, count)) if count else ():
+                further, weights = self._on_cosets(cells, count), eq[first : first + cells.shape[1], None, None]
+                for number, value in enumerate(evaluate(plan, bound, further, table.public, BaseRing(self._k))):
+                    sums[number] = add(sums[number], total(self._k.ext_mul(value, weights), 0))
+            found.append(sums)
+        return found
+
+    def _on_cosets(self, values: Elements, count: int) -> Elements:
+        """The values on cosets, (..., count, n), of polynomials of degree below n with values (..., n) on D."""
+        n = values.shape[-1]
+        scales = np.stack([powers(shift, n) for shift in coset_shifts(count)])
+        return self._k.ntt(self._k.mul(self._k.intt(values)[..., None, :], scales))
+
+    def bind_univariate(self, weights: Elements, forms: Sequence[BoundForms]) -> None:
+        self._weights, self._forms = weights, forms
+        for table, bound in zip(self._tables, forms, strict=True):
+            plan = self._rules.plan(bound.program)
+            parts = [
+                self._k.matmul(cells.reshape(-1, len(weights)), weights).reshape(*cells.shape[:2], 4)
+                for _, cells in blocks(table, plan, self._log_skip, BLOCK_CELLS)
+            ]
+            self._cells.append(np.concatenate(parts, axis=1))
+
+    def round_sums(self, points: int) -> Elements:
+        number, found = len(self._bound), np.zeros((points + 1, 4), dtype=np.uint32)
+        ring = ExtensionRing(self._k)
+        for table, bound, cells, n in zip(self._tables, self._forms, self._cells, self._variables, strict=True):
+            plan = self._rules.plan(bound.program)
+            if number < n:
+                at = np.stack(line(cells, points), axis=1)
+                [values] = evaluate(plan, bound, at, table.public, ring)
+                weighted = self._k.ext_mul(values, eq_table(self._k, self._point[number + 1 : n]))
+                found[:points] = add(found[:points], total(weighted, 1))
+            elif number == n:
+                [values] = evaluate(plan, bound, cells, table.public, ring)
+                found[points] = add(found[points], values.reshape(4))
+        return found
+
+    def bind(self, at: Elements) -> None:
+        number = len(self._bound)
+        self._bound.append(at)
+        for i, n in enumerate(self._variables):
+            if number < n:
+                self._cells[i] = self._k.fold(self._cells[i], at)
+
+    def openings(self, reads_next: Sequence[bool]) -> list[dict[int, Elements]]:
+        assert self._weights is not None
+        found = []
+        for table, n, further in zip(self._tables, self._variables, reads_next, strict=True):
+            eq = eq_table(self._k, self._bound[:n])
+            rows = self._k.ext_mul(eq[:, None], self._weights[None]).reshape(-1, table.height, 4)
+            own = total(rows, 0)
+            weights = np.concatenate([own, np.roll(own, 1, axis=0)] if further else [own], axis=1)
+            found.append(
+                {
+                    part: self._k.matmul(columns, weights).reshape(len(columns), -1, 4)
+                    for part, columns in table.parts.items()
+                }
+            )
+        return found
+
+
+def blocks(table: RuleTable, plan: Plan, log_skip: int, cells_at_once: int) -> Iterator[tuple[int, Elements]]:
+    """Yield the cells of a plan in runs of 2^log_skip rows, (cells, runs, 2^log_skip), and the number of the first run.
+
+    Rows of a trace of fewer than 2^log_skip repeat.
+    """
+    run, height = 1 << log_skip, table.height
+    runs = table.rows(log_skip) >> log_skip
+    at_once = max(1, cells_at_once // (run * (1 + len(plan.cells))))
+    for first in range(0, runs, at_once):
+        rows = np.arange(first * run, min(first + at_once, runs) * run).reshape(-1, run) % height
+        cells = np.empty((len(plan.cells), *rows.shape), dtype=np.uint32)
+        for place, number in enumerate(plan.cells):
+            kind, column, part, rotation = plan.program.rows[number]
+            if kind <= NodeKind.MAIN:
+                source = table.parts[-1 if kind == NodeKind.PREPROCESSED else part][column]
+                cells[place] = source[(rows + rotation) % height]
+            else:
+                chosen = rows == (0 if kind == NodeKind.IS_FIRST else height - 1)
+                cells[place] = ~chosen if kind == NodeKind.IS_TRANSITION else chosen
+        yield first, cells

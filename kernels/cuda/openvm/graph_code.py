@@ -1,0 +1,259 @@
+"""Linear forms of a graph's nodes as code for the interpreter in `cuda/src/openvm_rules.cu`.
+
+A term's value is computed where the form adds it up, operands first, so that few values wait in slots. Code is cut into
+pieces, which run in different blocks: each computes the values that it needs anew. A slot is near, in shared memory, or
+far, in memory of the block's own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.errors import SizeError
+from kernels.interface.openvm_rules import BoundForms, GraphProgram, Node, NodeKind
+from kernels.maths.babybear import Elements, P, add, elements, mul
+
+LOAD, ADD, SUB, MUL, ACCUMULATE, EMIT = range(6)
+"""Operations. Must equal those in openvm_rules.cu."""
+CONSTANT, FAR = 1 << 18, 1 << 19
+"""What an operand is, if it is no near slot. Must equal those in openvm_rules.cu."""
+MOST = 1 << 18
+"""Bound of the numbers of an operand."""
+MOST_TERMS = 1 << 20
+
+LONG, RESERVED = 48, 8
+"""A value that waits for more instructions than LONG goes to a far slot if fewer than RESERVED near ones are free."""
+LOAD_WEIGHT = 4
+"""Instructions that a cell costs about as much as, where pieces are cut."""
+
+ZERO = -1
+"""Stands for the constant 0 among the nodes that are constants."""
+
+_OPERATIONS = {NodeKind.ADD: ADD, NodeKind.SUB: SUB, NodeKind.MUL: MUL, NodeKind.NEG: SUB}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Code that one block runs for a row."""
+
+    first: int
+    """Number of its first instruction."""
+    instructions: int
+    first_load: int
+    weight: int
+
+
+class GraphCode:
+    """The code of a program."""
+
+    def __init__(self, program: GraphProgram, piece: int, near: int, whole_forms: bool) -> None:
+        """`piece`: weight from which a new piece is begun; `near`: most near slots; `whole_forms`: a form is in one
+        piece, which emits it even if it has no term. Raises SizeError for more nodes than instructions can name."""
+        self.program = program
+        self.near = self.far = 0
+        """Slots in use."""
+        self.pieces: list[Piece] = []
+        self.loads: list[Node] = []
+        """The cells in the order in which the pieces load them."""
+        self.cells: list[Node] = []
+        """The cells, each once, in the order of their first load."""
+        self.load_cells: list[int] = []
+        """The cell of each load."""
+        self.constants: list[int] = []
+        """The nodes of the constants; ZERO stands for 0."""
+        self.uniform_terms: list[int] = []
+        """The terms whose nodes have the same value in every row: not in the code."""
+        self._most_near = near
+        self._nodes = program.rows
+        self._uniform, self._depth = _classes(self._nodes)
+        self._constant_of: dict[int, int] = {}
+        self._cell_of: dict[Node, int] = {}
+        self._words: list[int] = []
+        self._steps: list[tuple[int, int, int, int]] = []
+        """The piece that is being written: operation, node of the result, operands (a constant is ~its number)."""
+        self._there: set[int] = set()
+        """The nodes whose values the piece has."""
+        self._weight = 0
+        self._write(piece, whole_forms)
+        self.code: NDArray[np.uint64] = np.array(self._words, dtype=np.uint64)
+        self._order = self._uniform_order()
+        self._known: dict[tuple[int, ...], dict[int, int]] = {}
+
+    def _write(self, piece: int, whole_forms: bool) -> None:
+        term = 0
+        if len(self.program.term_nodes) > MOST_TERMS:
+            raise SizeError(f"{len(self.program.term_nodes)} terms of linear forms; at most {MOST_TERMS}")
+        for form, nodes in enumerate(self.program.forms):
+            pending = whole_forms
+            if whole_forms and self._weight >= piece:
+                self._end_piece()
+            for node in nodes.tolist():
+                if self._uniform[node]:
+                    self.uniform_terms.append(term)
+                else:
+                    if not whole_forms and self._weight >= piece:
+                        if pending:
+                            self._steps.append((EMIT, -1, 0, form))
+                        self._end_piece()
+                    self._compute(node)
+                    self._steps.append((ACCUMULATE, -1, node, term))
+                    self._weight += 1
+                    pending = True
+                term += 1
+            if pending:
+                self._steps.append((EMIT, -1, 0, form))
+        self._end_piece()
+
+    def _compute(self, output: int) -> None:
+        """Write the instructions of a node and its operands, the deeper one first, unless their values are there."""
+        nodes, there, depth, uniform = self._nodes, self._there, self._depth, self._uniform
+        pending = [(output, False)]
+        while pending:
+            node, ready = pending.pop()
+            if node in there or uniform[node]:
+                continue
+            kind, a, b, _ = nodes[node]
+            if kind not in _OPERATIONS:
+                self.load_cells.append(self._cell(nodes[node]))
+                self.loads.append(nodes[node])
+                self._steps.append((LOAD, node, ~0, ~0))
+                self._weight += LOAD_WEIGHT
+            elif not ready:
+                pending.append((node, True))
+                if kind == NodeKind.NEG:
+                    pending.append((a, False))
+                else:
+                    pending += [(a, False), (b, False)] if depth[a] < depth[b] else [(b, False), (a, False)]
+                continue
+            else:
+                left, right = (ZERO, a) if kind == NodeKind.NEG else (a, b)
+                self._steps.append((_OPERATIONS[NodeKind(kind)], node, self._operand(left), self._operand(right)))
+                self._weight += 1
+            there.add(node)
+
+    def _operand(self, node: int) -> int:
+        if node != ZERO and not self._uniform[node]:
+            return node
+        number = self._constant_of.setdefault(node, len(self.constants))
+        if number == len(self.constants):
+            self.constants.append(node)
+        return ~number
+
+    def _cell(self, node: Node) -> int:
+        number = self._cell_of.setdefault(node, len(self.cells))
+        if number == len(self.cells):
+            self.cells.append(node)
+        return number
+
+    def _end_piece(self) -> None:
+        """Give the values of the piece their slots, and begin another."""
+        steps = self._steps
+        if not steps:
+            return
+        last: dict[int, int] = {}
+        for i, (operation, _, a, b) in enumerate(steps):
+            if operation != EMIT and a >= 0:
+                last[a] = i
+            if operation < ACCUMULATE and b >= 0:
+                last[b] = i
+        free: tuple[list[int], list[int]] = [], []
+        used, slots, words = [0, 0], dict[int, int](), self._words
+        first, loaded = len(words), 0
+        for i, (operation, node, a, b) in enumerate(steps):
+            if operation == EMIT:
+                words.append(EMIT | self._below(b) << 24)
+                continue
+            left = slots[a] if a >= 0 else CONSTANT | self._below(~a)
+            right = b if operation == ACCUMULATE else slots[b] if b >= 0 else CONSTANT | self._below(~b)
+            for x in {a, b} if operation < ACCUMULATE else {a}:
+                if x >= 0 and last[x] == i:
+                    where = slots.pop(x)
+                    heapq.heappush(free[where >= FAR], where % FAR)
+            slot = 0
+            if operation < ACCUMULATE:
+                left_over = self._most_near - used[0] + len(free[0])
+                far = left_over <= (RESERVED if last[node] - i > LONG else 0)
+                if not free[far]:
+                    heapq.heappush(free[far], used[far])
+                    used[far] += 1
+                slot = slots[node] = self._below(heapq.heappop(free[far])) | (FAR if far else 0)
+            loaded += operation == LOAD
+            words.append(operation | left << 4 | right << 24 | slot << 44)
+        self.near, self.far = max(self.near, used[0]), max(self.far, used[1])
+        self.pieces.append(Piece(first, len(words) - first, len(self.loads) - loaded, self._weight))
+        self._steps, self._weight = [], 0
+        self._there.clear()
+
+    @staticmethod
+    def _below(number: int) -> int:
+        if number >= MOST:
+            raise SizeError("a graph of more values than the interpreter's instructions can name")
+        return number
+
+    # -- values that are the same in every row ------------------------------------------------------------------------
+
+    def _uniform_order(self) -> list[int]:
+        """The nodes from which constants and uniform terms are computed, operands first."""
+        pending = [node for node in self.constants if node != ZERO]
+        pending += [self.program.term_nodes[term] for term in self.uniform_terms]
+        needed: set[int] = set()
+        while pending:
+            node = pending.pop()
+            if node not in needed:
+                needed.add(node)
+                kind, a, b, _ = self._nodes[node]
+                if kind in _OPERATIONS:
+                    pending += [a] if kind == NodeKind.NEG else [a, b]
+        return sorted(needed)
+
+    def _values(self, public: tuple[int, ...]) -> dict[int, int]:
+        if public not in self._known:
+            values = {ZERO: 0}
+            for node in self._order:
+                kind, a, b, _ = self._nodes[node]
+                if kind == NodeKind.CONSTANT:
+                    values[node] = a
+                elif kind == NodeKind.PUBLIC:
+                    values[node] = public[a]
+                elif kind == NodeKind.NEG:
+                    values[node] = -values[a] % P
+                else:
+                    x, y = values[a], values[b]
+                    values[node] = (x * y if kind == NodeKind.MUL else x + y if kind == NodeKind.ADD else x - y) % P
+            self._known = {public: values}
+        return self._known[public]
+
+    def constant_values(self, public: tuple[int, ...]) -> Elements:
+        """The values of the constants, one at least."""
+        values = self._values(public)
+        return elements([values[node] for node in self.constants] or [0])
+
+    def form_constants(self, bound: BoundForms, public: tuple[int, ...]) -> Elements:
+        """What is added to each form for the terms that are not in the code, and its constant: (forms, 4)."""
+        if not self.uniform_terms:
+            return bound.constants
+        values, found = self._values(public), np.array(bound.constants)
+        for term in self.uniform_terms:
+            form, value = self.program.term_forms[term], values[self.program.term_nodes[term]]
+            found[form] = add(found[form], mul(bound.coefficients[term], np.uint32(value)))
+        return found
+
+
+def _classes(nodes: Sequence[Node]) -> tuple[list[bool], list[int]]:
+    """For each node, whether its value is the same in every row, and its depth."""
+    uniform, depth = list[bool](), list[int]()
+    for kind, a, b, _ in nodes:
+        if kind == NodeKind.NEG:
+            b = a
+        if kind in _OPERATIONS:
+            uniform.append(uniform[a] and uniform[b])
+            depth.append(1 + max(depth[a], depth[b]))
+        else:
+            uniform.append(kind in (NodeKind.CONSTANT, NodeKind.PUBLIC))
+            depth.append(0)
+    return uniform, depth

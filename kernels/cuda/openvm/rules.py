@@ -1,0 +1,499 @@
+"""The CUDA implementation of `kernels.interface.openvm_rules.OpenVmRules`. The kernels are in
+`cuda/src/openvm_rules.cu`: all traces in one launch, or in one for each number of cosets."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.cuda.device import Argument, ByValue, Device, Kernel, grid_for
+from kernels.cuda.openvm.graph_code import GraphCode, Piece
+from kernels.errors import SizeError
+from kernels.interface.arrays import Array
+from kernels.interface.openvm_rules import (
+    BoundForms,
+    GraphProgram,
+    Node,
+    NodeKind,
+    OpenVmRules,
+    RuleRounds,
+    RuleTable,
+    coset_shifts,
+)
+from kernels.maths.babybear import Elements, P, add, elements, mul, powers
+from kernels.maths.babybear_ntt import ntt
+from kernels.source import KernelSource
+
+RULES = KernelSource("openvm_rules")
+THREADS = 128
+"""Threads of a block. Must equal that in openvm_rules.cu, as the next six."""
+ROWS = 4
+"""Rows of a thread of `openvm_fractions`."""
+OPENED_RUNS = 32
+"""Runs of a thread of `openvm_open`."""
+MAX_LOG_RUN = 5
+"""log2 of the longest run: it lies in a warp."""
+SUMS = 3
+"""Most forms of `openvm_cosets`."""
+COSETS = 4
+"""Most cosets of a thread of `openvm_cosets`."""
+USUAL_LOG_RUN = 4
+"""log2 of the runs for which there are kernels of their own, whose names end with `_of_16`."""
+
+PIECE, ROUND_PIECE, NEAR = 1 << 11, 192, 28
+"""Weight of a piece of code for rows of a trace, and for the rounds over the cube; most near slots. A round of few rows
+takes as long as one piece."""
+ITEM_WEIGHT, MOST_TILES = 1 << 12, 32
+"""Weight for which a block takes several tiles as one item, and most of these: its sums are written once for all."""
+AHEAD = 8
+"""Loads behind the last one, for kernels that read ahead."""
+BLOCK_SHARED = 1 << 10
+"""Bytes of shared memory that the driver takes for a block."""
+
+RADIX = np.uint32((1 << 32) % P)
+"""Factor of the Montgomery form."""
+INVERSE_RADIX = np.uint32(pow(1 << 32, -1, P))
+
+Words = NDArray[np.uint64]
+_SELECTORS = {NodeKind.IS_FIRST: 2, NodeKind.IS_LAST: 3, NodeKind.IS_TRANSITION: 4}
+"""The kinds of cells that are no columns, in openvm_rules.cu."""
+
+
+class Blob:
+    """Arrays of one type that go to the device together, each at a multiple of 16 bytes."""
+
+    def __init__(self, kind: type[np.uint32] | type[np.uint64]) -> None:
+        self._kind = kind
+        self._parts: list[NDArray[Any]] = []
+        self._bytes = 0
+
+    def add(self, part: NDArray[Any]) -> int:
+        """Add an array. Returns where it begins, in bytes."""
+        begin, flat = self._bytes, np.ascontiguousarray(part, dtype=self._kind).reshape(-1)
+        self._parts.append(flat)
+        if rest := -flat.nbytes % 16:
+            self._parts.append(np.zeros(rest // flat.itemsize, dtype=self._kind))
+        self._bytes += flat.nbytes + rest
+        return begin
+
+    def joined(self) -> NDArray[Any]:
+        """All arrays, and some zeros."""
+        return np.concatenate([*self._parts, np.zeros(4, dtype=self._kind)])
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where the code of a table and what it reads lie on the device."""
+
+    code: int
+    loads: int
+    constants: int
+    coefficients: int
+    load_bytes: int
+    """Bytes of a load."""
+
+    def program(self, piece: Piece) -> list[int]:
+        """`struct Program` of a piece."""
+        loads = self.loads + self.load_bytes * piece.first_load
+        return [self.code + 8 * piece.first, loads, self.constants, self.coefficients, piece.instructions]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The code of some tables with a proof's numbers. What lies on the device is kept as long as this."""
+
+    codes: list[GraphCode]
+    places: list[Placed]
+    constants: list[Elements]
+    """What is added to each table's forms, (forms, 4), on the host."""
+    held: tuple[object, ...]
+
+    @property
+    def near(self) -> int:
+        """Most near slots of a table."""
+        return max((code.near for code in self.codes), default=0)
+
+    @property
+    def far(self) -> int:
+        """Most far slots of a table."""
+        return max((code.far for code in self.codes), default=0)
+
+
+class Tasks:
+    """The tasks of a launch, whose items blocks take one after the other: those of the heaviest task first."""
+
+    def __init__(self) -> None:
+        self._tasks: list[tuple[int, int, list[int], list[int]]] = []
+        self.items = 0
+
+    def add(self, weight: int, items: int, before: list[int], after: Sequence[int] = ()) -> None:
+        """Add a task of so many items. Its words are `before`, its first item, and `after`."""
+        self._tasks.append((weight, items, before, list(after)))
+        self.items += items
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def words(self) -> Words:
+        """The words of all tasks."""
+        found, first = list[list[int]](), 0
+        for _, items, before, after in sorted(self._tasks, key=lambda task: -task[0]):
+            found.append([*before, first, *after])
+            first += items
+        return np.array(found, dtype=np.uint64)
+
+
+class CudaRules(OpenVmRules):
+    """The kernels of one device, on its compute stream."""
+
+    piece, round_piece, near = PIECE, ROUND_PIECE, NEAR
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._codes: weakref.WeakKeyDictionary[GraphProgram, tuple[GraphCode, Array]] = weakref.WeakKeyDictionary()
+
+    def prepare(self) -> None:
+        """Begin to compile the kernels in the background."""
+        self.device.prepare(RULES)
+
+    def fractions(
+        self,
+        tables: Sequence[RuleTable],
+        forms: Sequence[BoundForms],
+        starts: Sequence[int],
+        log_size: int,
+        log_skip: int,
+        padding: Elements,
+    ) -> Array:
+        bound = self.bind(tables, forms, piece=self.piece, whole_forms=True)
+        added = Blob(np.uint32)
+        places = [added.add(constants) for constants in (padding, *bound.constants)]
+        constants = self.device.upload(mul(added.joined(), RADIX))
+        begin, end, tasks = self.device.address(constants), 0, Tasks()
+        for number, (table, start) in enumerate(zip(tables, starts, strict=True)):
+            rows = table.rows(log_skip)
+            end = max(end, start + rows * (len(bound.constants[number]) // 2))
+            for piece in bound.codes[number].pieces:
+                own = [*bound.places[number].program(piece), begin + places[1 + number], rows, table.height - 1, start]
+                tasks.add(piece.weight, grid_for(rows, THREADS * ROWS), own)
+        out, size = self.device.empty((2, 1 << log_size, 4), np.uint32), np.uint64(1 << log_size)
+        if tasks.items:
+            self.run("openvm_fractions", tasks, bound, ROWS, lambda given, _: (*given, out, size))
+        pad = self.device.kernel(RULES, "openvm_pad_fractions")
+        pad.launch_items((1 << log_size) - end, (out, np.uint64(end), size, constants))
+        return out
+
+    def rounds(self, tables: Sequence[RuleTable], log_skip: int, point: Elements) -> RuleRounds:
+        if log_skip > MAX_LOG_RUN:
+            raise SizeError(f"a univariate round over 2^{log_skip} points; the GPU has at most 2^{MAX_LOG_RUN}")
+        return CudaRounds(self, tables, log_skip, point)
+
+    # -- code ---------------------------------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        tables: Sequence[RuleTable],
+        forms: Sequence[BoundForms],
+        *,
+        piece: int,
+        whole_forms: bool = False,
+        by_number: bool = False,
+    ) -> Bound:
+        """Bring the code of some tables to the device. Loads are cells, or with `by_number` numbers of cells."""
+        scalars, loads = Blob(np.uint32), Blob(np.uint32 if by_number else np.uint64)
+        codes, places, constants = [], list[tuple[Array, int, int, int]](), []
+        for table, bound in zip(tables, forms, strict=True):
+            code, instructions = self._code(bound.program, piece, whole_forms)
+            values = code.constant_values(table.public)
+            numbers = np.array([*code.load_cells, *[0] * AHEAD], dtype=np.int64)
+            own = numbers if by_number or not code.cells else cell_addresses(self.device, table, code.cells)[numbers]
+            places.append((instructions, loads.add(own), scalars.add(values), scalars.add(bound.coefficients)))
+            codes.append(code)
+            constants.append(code.form_constants(bound, table.public))
+        on_device = self.device.upload(mul(scalars.joined(), RADIX)), self.device.upload(loads.joined())
+        at, loads_at = map(self.device.address, on_device)
+        load_bytes = 4 if by_number else 16
+        placed = [
+            Placed(self.device.address(code), loads_at + load, at + constant, at + coefficient, load_bytes)
+            for code, load, constant, coefficient in places
+        ]
+        return Bound(codes, placed, constants, (*on_device, [place[0] for place in places]))
+
+    def _code(self, program: GraphProgram, piece: int, whole_forms: bool) -> tuple[GraphCode, Array]:
+        """A program's code, and its instructions on the device, made once."""
+        found = self._codes.get(program)
+        if found is None:
+            code = GraphCode(program, piece, self.near, whole_forms)
+            instructions = code.code if code.code.size else np.zeros(1, dtype=np.uint64)
+            found = self._codes[program] = code, self.device.upload(instructions)
+        return found
+
+    def run(
+        self,
+        name: str,
+        tasks: Tasks,
+        bound: Bound,
+        words: int,
+        arguments: Callable[[tuple[Argument, ...], np.uint32], tuple[Argument, ...]],
+        *,
+        shared_words: int = 0,
+    ) -> None:
+        """Launch a kernel over tasks, with slots of so many words. `arguments` makes its arguments from the tasks and
+        their numbers, and the words of the near slots. The far slots and the counter of items follow."""
+        held = self.device.upload(tasks.words())
+        kernel = self.device.kernel(RULES, name)
+        near, blocks, shared, far = self.slots(kernel, bound, words, tasks.items, shared_words)
+        given = arguments((held, np.uint32(len(tasks)), np.uint32(tasks.items)), near)
+        kernel.launch(blocks, THREADS, (*given, *far, self.device.zeros((1,), np.uint32)), shared=shared)
+
+    def slots(
+        self, kernel: Kernel, bound: Bound, words: int, items: int, shared_words: int = 0
+    ) -> tuple[np.uint32, int, int, tuple[Array, np.uint64]]:
+        """The words of the near slots, the number of blocks, the bytes of their shared memory, and the far slots with
+        their words for each block."""
+        near, far = (count * words * THREADS for count in (bound.near, bound.far))
+        shared = 4 * (near + shared_words)
+        if shared + kernel.resources.shared > self.device.shared_limit:
+            raise SizeError(f"{shared} bytes of shared memory; a block has {self.device.shared_limit}")
+        room = (self.device.shared_limit + BLOCK_SHARED) // (shared + kernel.resources.shared + BLOCK_SHARED)
+        blocks = min(items, max(1, min(room, kernel.blocks_per_sm(THREADS))) * self.device.sm_count)
+        memory = self.device.empty((max(1, blocks * far),), np.uint32)
+        return np.uint32(near), blocks, shared, (memory, np.uint64(far))
+
+
+class CudaRounds(RuleRounds):
+    """The tables of one sumcheck."""
+
+    def __init__(self, rules: CudaRules, tables: Sequence[RuleTable], log_skip: int, point: Elements) -> None:
+        self._rules, self._device, self._tables, self._log_skip = rules, rules.device, tables, log_skip
+        self._variables = [(table.rows(log_skip) >> log_skip).bit_length() - 1 for table in tables]
+        self._heap = self._eq_heap(point)
+        """eq of the coordinates of the variables that are not bound: level k is entries 2^k to 2^(k + 1)."""
+        self._bound: list[Elements] = []
+        self._weights: ByValue | None = None
+        self._form: Bound | None = None
+        self._cells: Array = None
+        """For each table with variables left, and those whose last one was bound, the cells of its form."""
+        self._first: list[int] = []
+        """Where each table's cells begin when no variable is bound."""
+        self._rounds: _Rounds | None = None
+
+    def _name(self, name: str) -> str:
+        return f"{name}_of_16" if self._log_skip == USUAL_LOG_RUN else name
+
+    def _eq_heap(self, point: Elements) -> Array:
+        n = len(point)
+        heap = self._device.empty((2 << n, 4), np.uint32)
+        on_device = self._device.upload(mul(point, RADIX) if n else np.zeros((1, 4), dtype=np.uint32))
+        self._device.kernel(RULES, "openvm_eq_heap").launch_items(2 << n, (on_device, heap, np.uint32(n)))
+        return heap
+
+    # -- the univariate round -----------------------------------------------------------------------------------------
+
+    def coset_sums(self, forms: Sequence[BoundForms], counts: Sequence[int]) -> list[Elements]:
+        bound = self._rules.bind(self._tables, forms, piece=self._rules.piece)
+        run, eq = 1 << self._log_skip, self._device.address(self._heap)
+        begins, total = [], 0
+        for count in counts:
+            begins.append(total)
+            total += SUMS * count * run * 4
+        sums = self._device.zeros((max(1, total),), np.uint64)
+        at = self._device.address(sums)
+        classes: dict[tuple[int, int], Tasks] = {}
+        for number, (table, count, n) in enumerate(zip(self._tables, counts, self._variables, strict=True)):
+            if len(bound.constants[number]) != SUMS:
+                raise SizeError(f"{len(bound.constants[number])} forms of a table, not {SUMS}")
+            rows = table.rows(self._log_skip)
+            for first in range(0, count, COSETS):
+                tasks = classes.setdefault((first, min(COSETS, count - first)), Tasks())
+                to = at + 8 * (begins[number] + SUMS * first * run * 4)
+                for piece in bound.codes[number].pieces:
+                    tiles = max(1, min(MOST_TILES, ITEM_WEIGHT // piece.weight, -(-rows // THREADS)))
+                    own = [*bound.places[number].program(piece), rows, table.height - 1, eq + (16 << n), to]
+                    tasks.add(tiles * piece.weight, grid_for(rows, tiles * THREADS), own, (tiles,))
+        for (first, cosets), tasks in classes.items():
+            if tasks.items:
+                self._sum_on_cosets(bound, tasks, first, cosets)
+        found = mul(elements((self._device.download(sums) % np.uint64(P)).astype(np.int64)), INVERSE_RADIX)
+        results = []
+        for begin, count, constants in zip(begins, counts, bound.constants, strict=True):
+            parts = [np.zeros((SUMS, 0, run, 4), dtype=np.uint32)]
+            for first in range(0, count, COSETS):
+                cosets = min(COSETS, count - first)
+                words = found[begin + SUMS * first * run * 4 :][: SUMS * cosets * run * 4]
+                parts.append(words.reshape(SUMS, cosets, run, 4))
+            # eq sums to 1 over the cube, so a constant is added once.
+            results.append(add(np.concatenate(parts, axis=1), constants[:, None, None]))
+        return results
+
+    def _sum_on_cosets(self, bound: Bound, tasks: Tasks, first: int, cosets: int) -> None:
+        """Add the sums on so many cosets from number `first` on."""
+        factors, log_run = ByValue(_factors(self._log_skip, first)), np.uint32(self._log_skip)
+        kept = THREADS // 32 * SUMS * cosets * (4 << self._log_skip)
+        name = self._name(f"openvm_cosets_{cosets}")
+        self._rules.run(
+            name, tasks, bound, cosets, lambda given, near: (*given, factors, log_run, near), shared_words=kept
+        )
+
+    # -- the rounds over the cube -------------------------------------------------------------------------------------
+
+    def bind_univariate(self, weights: Elements, forms: Sequence[BoundForms]) -> None:
+        bound = self._form = self._rules.bind(self._tables, forms, piece=self._rules.round_piece, by_number=True)
+        padded = np.zeros((1 << MAX_LOG_RUN, 4), dtype=np.uint32)
+        padded[: len(weights)] = mul(weights, RADIX)
+        self._weights = ByValue(padded)
+        parts, blocks, out = list[Words](), 0, 0
+        for table, code, n in zip(self._tables, bound.codes, self._variables, strict=True):
+            self._first.append(out)
+            count, each = len(code.cells), grid_for(1 << n, THREADS)
+            own = np.empty((count, 6), dtype=np.uint64)
+            own[:, :2] = cell_addresses(self._device, table, code.cells)
+            own[:, 2:4] = table.height - 1, 1 << n
+            own[:, 4] = out + (np.arange(count, dtype=np.uint64) << np.uint64(n))
+            own[:, 5] = blocks + each * np.arange(count, dtype=np.uint64)
+            parts.append(own)
+            out, blocks = out + (count << n), blocks + each * count
+        self._cells = self._device.empty((max(1, out), 4), np.uint32)
+        if blocks:
+            given = np.concatenate(parts)
+            held, kernel = self._device.upload(given), self._device.kernel(RULES, self._name("openvm_bind_runs"))
+            sizes = np.uint32(len(given)), self._cells, np.uint32(self._log_skip)
+            kernel.launch(grid_for(blocks, 1), THREADS, (held, *sizes, self._weights))
+
+    def round_sums(self, points: int) -> Elements:
+        assert self._form is not None
+        if self._rounds is None or self._rounds.points != points:
+            self._rounds = _Rounds(self._rules, self._form, self._variables, self._first, points)
+        return self._rounds.sums(len(self._bound), self._cells, self._heap)
+
+    def bind(self, at: Elements) -> None:
+        assert self._form is not None
+        number, most = len(self._bound), max(self._variables, default=0)
+        self._bound.append(at)
+        if number + 1 >= most:
+            return  # no further round reads the tables
+        pairs = sum(
+            len(code.cells) << (n - number - 1)
+            for code, n in zip(self._form.codes, self._variables, strict=True)
+            if n > number
+        )
+        heap_pairs = 1 << (most - number)
+        out, heap = (self._device.empty((max(1, size), 4), np.uint32) for size in (pairs, heap_pairs))
+        sizes, point = np.uint64(heap_pairs), ByValue(mul(at, RADIX))
+        kernel = self._device.kernel(RULES, "openvm_bind")
+        kernel.launch_items(
+            max(pairs, heap_pairs), (self._cells, out, np.uint64(pairs), self._heap, heap, sizes, point)
+        )
+        self._cells, self._heap = out, heap
+
+    # -- openings -----------------------------------------------------------------------------------------------------
+
+    def openings(self, reads_next: Sequence[bool]) -> list[dict[int, Elements]]:
+        assert self._weights is not None
+        heap = self._eq_heap(np.array(self._bound, dtype=np.uint32).reshape(-1, 4))
+        eq, parts, begins, blocks, values = self._device.address(heap), [], list[int](), 0, 0
+        for table, n, further in zip(self._tables, self._variables, reads_next, strict=True):
+            for columns in table.parts.values():
+                begins.append(values)
+                width = int(columns.shape[0])
+                chunks = grid_for(1 << n, THREADS * OPENED_RUNS)
+                place = [self._device.address(columns), table.height - 1, 1 << n, chunks, eq + (16 << n)]
+                if width:
+                    parts.append([*place, values, int(further), blocks])
+                blocks, values = blocks + width * chunks, values + width * (1 + further)
+        sums = self._device.zeros((max(1, values), 4), np.uint64)
+        if blocks:
+            held = self._device.upload(np.array(parts, dtype=np.uint64))
+            kernel = self._device.kernel(RULES, self._name("openvm_open"))
+            sizes = np.uint32(len(parts)), sums, np.uint32(self._log_skip)
+            kernel.launch(grid_for(blocks, 1), THREADS, (held, *sizes, self._weights))
+        found = mul(elements((self._device.download(sums) % np.uint64(P)).astype(np.int64)), INVERSE_RADIX)
+        opened, at = [], iter(begins)
+        for table, further in zip(self._tables, reads_next, strict=True):
+            own = {}
+            for part, columns in table.parts.items():
+                width, begin = int(columns.shape[0]), next(at)
+                own[part] = found[begin : begin + width * (1 + further)].reshape(width, 1 + further, 4)
+            opened.append(own)
+        return opened
+
+
+class _Rounds:
+    """The tasks of all rounds over the cube, made and brought to the device once."""
+
+    def __init__(
+        self, rules: CudaRules, bound: Bound, variables: Sequence[int], first: Sequence[int], points: int
+    ) -> None:
+        self.points = points
+        self._device = rules.device
+        rounds = max(variables, default=0)
+        tasks = list[list[int]]()
+        for number, n in enumerate(variables):
+            for piece in bound.codes[number].pieces:
+                program = bound.places[number].program(piece)
+                for point in range(points + 1):  # the last one is the single entry of a table without variables
+                    at = (point + 1 << 32) % P if point < points else 0
+                    tasks.append([*program, first[number], n, at, point])
+        words = np.array(tasks, dtype=np.uint64).reshape(-1, 9)
+        left = words[:, 6].astype(np.int64) - np.arange(rounds + 1)[:, None]
+        """Variables of each task in each round."""
+        pairs = -(-(1 << np.maximum(left - 1, 0)) // THREADS)
+        items = np.where(words[:, 8] == points, left == 0, (left > 0) * pairs)
+        starts = np.zeros((rounds + 1, len(tasks) + 1), dtype=np.uint32)
+        np.cumsum(items, axis=1, out=starts[:, 1:])
+        self._items: list[int] = starts[:, -1].tolist()
+        self._count = np.uint32(len(tasks))
+        self._tasks, self._starts = self._device.upload(words), self._device.upload(starts)
+        self._sums = self._device.zeros((rounds + 1, points + 1, 4), np.uint64)
+        self._next = self._device.zeros((rounds + 1,), np.uint32)
+        self._kernel = self._device.kernel(RULES, "openvm_round")
+        _, self._blocks, self._shared, self._far = rules.slots(self._kernel, bound, 4, max(1, max(self._items)))
+        self._bound = bound
+        constants = np.array([constants[0] for constants in bound.constants], dtype=np.int64).reshape(-1, 4)
+        own = np.array(variables, dtype=np.int64)
+        self._added = [
+            (elements(constants[own > number].sum(axis=0)), elements(constants[own == number].sum(axis=0)))
+            for number in range(rounds + 1)
+        ]
+        """What the constants of the forms add in each round, to the sums and to the sum of tables without variables."""
+
+    def sums(self, number: int, cells: Array, heap: Array) -> Elements:
+        """The sums of a round, as `RuleRounds.round_sums`."""
+        if items := self._items[number]:
+            given = self._tasks, self._starts[number], self._count, np.uint32(number), cells, heap, self._sums[number]
+            blocks = min(items, self._blocks)
+            rest = *self._far, self._next[number : number + 1]
+            self._kernel.launch(blocks, THREADS, (*given, *rest), shared=self._shared)
+        found = elements((self._device.download(self._sums[number]) % np.uint64(P)).astype(np.int64))
+        running, ended = self._added[number]
+        added = np.stack([*[running] * self.points, ended])
+        return add(mul(found, INVERSE_RADIX), added)
+
+
+def cell_addresses(device: Device, table: RuleTable, cells: Sequence[Node]) -> Words:
+    """`struct Cell` of openvm_rules.cu for each cell, (cells, 2)."""
+    begins = {part: device.address(columns) for part, columns in table.parts.items()}
+    found = np.zeros((len(cells), 2), dtype=np.uint64)
+    for number, (kind, column, part, rotation) in enumerate(cells):
+        if kind in _SELECTORS:
+            found[number, 1] = _SELECTORS[NodeKind(kind)]
+        else:
+            begin = begins[-1 if kind == NodeKind.PREPROCESSED else part]
+            found[number] = begin + 4 * table.height * column, rotation
+    return found
+
+
+@lru_cache(maxsize=64)
+def _factors(log_run: int, first: int) -> Elements:
+    """`struct Factors` of openvm_rules.cu for cosets from number `first` on."""
+    run = 1 << log_run
+    found = np.zeros((COSETS, 1 << MAX_LOG_RUN), dtype=np.uint32)
+    for place, shift in enumerate(coset_shifts(COSETS, first)):
+        found[place, :run] = mul(ntt(powers(shift, run)), np.uint32((pow(run, -1, P) << 32) % P))
+    return found

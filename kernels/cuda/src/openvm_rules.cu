@@ -1,0 +1,575 @@
+// Constraints and interactions of OpenVM 2: an interpreter of the code of cuda/openvm/graph_code.py, and the tables that its
+// sumcheck binds.
+//
+// All values are in Montgomery form. Blocks take items, tiles of rows of a piece of a trace's code, from a counter; all
+// threads of a block run the same instructions, so that what decides on them is uniform. A thread takes one row on several
+// cosets, or several rows, at a time: an instruction is decoded once for all. Bound: instructions.
+#include "field/babybear.h"
+#include "threads.h"
+
+namespace dp {
+namespace openvm {
+
+using bb::m::Ext;
+using bb::m::ExtSum;
+
+constexpr u32 LOAD = 0, ADD = 1, SUB = 2, MUL = 3, ACCUMULATE = 4;       // must equal those in graph_code.py; last is EMIT
+constexpr u32 CONSTANT = 1u << 18, FAR = 1u << 19, NUMBER = CONSTANT - 1;  // must equal those in graph_code.py
+constexpr u32 THREADS = 128;                                              // must equal that in cuda/openvm/rules.py
+constexpr u32 ROWS = 4;                                                   // likewise: rows of a thread of openvm_fractions
+constexpr u32 MAX_RUN = 32;                                               // rows: a run lies in a warp
+constexpr u32 SUMS = 3;                                                   // forms of openvm_cosets
+constexpr u32 ALL = 0xffffffff;
+constexpr u32 ONE = bb::m::ONE;
+
+// A piece of a trace's code.
+struct Program {
+  const u64* code;
+  const ulonglong2* loads;  // the next cell of each LOAD, as `Cell` or its number
+  const u32* constants;
+  const uint4* coefficients;
+  u64 instructions;
+};
+
+// Values of base elements at N points.
+template <int N>
+struct Base {
+  struct Value {
+    u32 v[N];
+  };
+  struct Sum {
+    ExtSum of[N];
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+      for (int i = 0; i < N; ++i) of[i] = ExtSum::zero();
+    }
+    __device__ __forceinline__ void add(const Ext& coefficient, const Value& x) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) of[i].add(coefficient, x.v[i]);
+    }
+  };
+  static __device__ __forceinline__ Value constant(u32 c) {
+    Value x;
+#pragma unroll
+    for (int i = 0; i < N; ++i) x.v[i] = c;
+    return x;
+  }
+  static __device__ __forceinline__ Value read(const u32* slots, u32 number) {
+    Value x;
+#pragma unroll
+    for (int i = 0; i < N; ++i) x.v[i] = slots[(number * N + i) * THREADS];
+    return x;
+  }
+  static __device__ __forceinline__ void keep(u32* slots, u32 number, const Value& x) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) slots[(number * N + i) * THREADS] = x.v[i];
+  }
+  static __device__ __forceinline__ Value add(const Value& x, const Value& y) {
+    Value z;
+#pragma unroll
+    for (int i = 0; i < N; ++i) z.v[i] = bb::add(x.v[i], y.v[i]);
+    return z;
+  }
+  static __device__ __forceinline__ Value sub(const Value& x, const Value& y) {
+    Value z;
+#pragma unroll
+    for (int i = 0; i < N; ++i) z.v[i] = bb::sub(x.v[i], y.v[i]);
+    return z;
+  }
+  static __device__ __forceinline__ Value mul(const Value& x, const Value& y) {
+    Value z;
+#pragma unroll
+    for (int i = 0; i < N; ++i) z.v[i] = bb::m::mul(x.v[i], y.v[i]);
+    return z;
+  }
+};
+
+// Values of the extension at one point.
+struct Extended {
+  using Value = Ext;
+  struct Sum {
+    Ext of;
+    __device__ __forceinline__ void clear() { of = Ext::zero(); }
+    __device__ __forceinline__ void add(const Ext& coefficient, const Ext& x) {
+      of = bb::m::add(of, bb::m::mul(coefficient, x));
+    }
+  };
+  static __device__ __forceinline__ Ext constant(u32 c) { return Ext::base(c); }
+  static __device__ __forceinline__ Ext read(const u32* slots, u32 number) {
+    Ext x;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = slots[(number * 4 + i) * THREADS];
+    return x;
+  }
+  static __device__ __forceinline__ void keep(u32* slots, u32 number, const Ext& x) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) slots[(number * 4 + i) * THREADS] = x[i];
+  }
+  static __device__ __forceinline__ Ext add(const Ext& x, const Ext& y) { return bb::m::add(x, y); }
+  static __device__ __forceinline__ Ext sub(const Ext& x, const Ext& y) { return bb::m::sub(x, y); }
+  static __device__ __forceinline__ Ext mul(const Ext& x, const Ext& y) { return bb::m::mul(x, y); }
+};
+
+// The slots of a thread, in shared memory and in memory of the block's own.
+struct Slots {
+  u32 *near, *far;
+};
+
+template <class V>
+__device__ __forceinline__ typename V::Value operand(const Program& program, const Slots& slots, u32 given) {
+  if (given & CONSTANT) return V::constant(__ldg(program.constants + (given & NUMBER)));
+  return V::read(given & FAR ? slots.far : slots.near, given & NUMBER);
+}
+
+// Runs a piece. `load` gives the value of the next cell, `emit` takes the number of a form and what was added up for it.
+template <class V, class Load, class Emit>
+__device__ __forceinline__ void run(const Program& program, const Slots& slots, Load& load, const Emit& emit) {
+  typename V::Sum sum;
+  sum.clear();
+  const u64 *code = program.code, *const end = code + program.instructions;
+  u64 next = __ldg(code);
+#pragma unroll 1
+  while (code < end) {
+    const u64 now = next;
+    if (++code < end) next = __ldg(code);
+    const u32 operation = (u32)now & 15, b = (u32)(now >> 24) & 0xfffff, to = (u32)(now >> 44);
+    if (operation > ACCUMULATE) {
+      emit(b, sum);
+      sum.clear();
+      continue;
+    }
+    u32* const kept = to & FAR ? slots.far : slots.near;
+    if (operation == LOAD) {
+      V::keep(kept, to & NUMBER, load());
+      continue;
+    }
+    const typename V::Value x = operand<V>(program, slots, (u32)(now >> 4) & 0xfffff);
+    if (operation == ACCUMULATE) {
+      sum.add(bb::m::load(__ldg(program.coefficients + b)), x);
+      continue;
+    }
+    const typename V::Value y = operand<V>(program, slots, b);
+    if (operation == ADD) V::keep(kept, to & NUMBER, V::add(x, y));
+    else if (operation == SUB) V::keep(kept, to & NUMBER, V::sub(x, y));
+    else V::keep(kept, to & NUMBER, V::mul(x, y));
+  }
+}
+
+// The last of `count` entries that begins at or before `at`.
+template <class Begin>
+__device__ __forceinline__ u32 last_before(u32 count, u64 at, const Begin& begin) {
+  u32 low = 0, high = count;
+  while (high - low > 1) {
+    const u32 middle = (low + high) / 2;
+    if (begin(middle) <= at) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+// The block's next item.
+__device__ __forceinline__ u32 taken(u32* next) {
+  __shared__ u32 item;
+  __syncthreads();
+  if (threadIdx.x == 0) item = atomicAdd(next, 1u);
+  __syncthreads();
+  return item;
+}
+
+// A cell of a trace: a column, or a selector of rows without one.
+struct Cell {
+  const u32* column;
+  u64 kind;  // of a column: rows ahead; of a selector: 2 first, 3 last, 4 all but the last
+};
+
+__device__ __forceinline__ u32 cell_value(const u32* column, u32 kind, u32 row, u32 mask) {
+  if (kind < 2) return __ldg(column + ((row + kind) & mask));
+  const bool chosen = (row & mask) == (kind == 2 ? 0 : mask);
+  return chosen != (kind == 4) ? ONE : 0;
+}
+
+// Adds v over the lanes of a warp, or over those of equal place in runs.
+__device__ __forceinline__ Ext over_lanes(Ext v, u32 apart) {
+  for (u32 other = 16; other >= apart && other; other /= 2) {
+    Ext added;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) added[i] = __shfl_xor_sync(ALL, v[i], other);
+    v = bb::m::add(v, added);
+  }
+  return v;
+}
+
+// Adds v, summed over the threads of a block, to sums (4,).
+__device__ __forceinline__ void add_over_block(Ext v, u64* sums) {
+  __shared__ u32 kept[THREADS / 32][4];
+  v = over_lanes(v, 1);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0)
+    for (int i = 0; i < 4; ++i) kept[threadIdx.x / 32][i] = v[i];
+  __syncthreads();
+  if (threadIdx.x < 4) {
+    u64 sum = 0;
+    for (u32 w = 0; w < blockDim.x / 32; ++w) sum += kept[w][threadIdx.x];
+    atomicAdd(sums + threadIdx.x, sum);
+  }
+}
+
+}  // namespace openvm
+}  // namespace dp
+
+using namespace dp;
+using namespace dp::openvm;
+
+// -- fractions --------------------------------------------------------------------------------------------------------------
+
+struct FractionTask {
+  Program program;
+  const uint4* constants;  // of each form
+  u64 rows, mask, start;   // rows with repetitions; rows without, less one; place of the first fraction
+  u64 first_item;
+};
+
+// The values of cells in ROWS rows, THREADS apart.
+struct InRows {
+  const ulonglong2* next;
+  u32 row, mask;
+  Base<ROWS>::Value ahead;
+
+  __device__ __forceinline__ void fetch() {
+    const ulonglong2 cell = __ldg(next++);
+#pragma unroll
+    for (u32 i = 0; i < ROWS; ++i)
+      ahead.v[i] = cell_value(reinterpret_cast<const u32*>(cell.x), (u32)cell.y, row + i * THREADS, mask);
+  }
+  __device__ __forceinline__ Base<ROWS>::Value operator()() {
+    const Base<ROWS>::Value found = ahead;
+    fetch();
+    return found;
+  }
+};
+
+// out (2, size): the numerator and the denominator of each interaction in each row.
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    openvm_fractions(const FractionTask* tasks, u32 count, u32 items, uint4* out, u64 size, u32* far, u64 far_words, u32* next) {
+  DP_DYNAMIC_SHARED(u32, shared);
+  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  for (;;) {
+    const u32 item = taken(next);
+    if (item >= items) return;
+    const FractionTask& task = tasks[last_before(count, item, [&](u32 i) { return tasks[i].first_item; })];
+    const u64 row = (item - task.first_item) * (THREADS * ROWS) + threadIdx.x, rows = task.rows;
+    InRows cells{task.program.loads, (u32)row, (u32)task.mask, {}};
+    cells.fetch();
+    run<Base<ROWS>>(task.program, slots, cells, [&](u32 form, const Base<ROWS>::Sum& sum) {
+      uint4* const to = out + (form & 1) * size + task.start + (form >> 1) * rows;
+      const Ext constant = bb::m::load(__ldg(task.constants + form));
+#pragma unroll
+      for (u32 i = 0; i < ROWS; ++i)
+        if (row + i * THREADS < rows) to[row + i * THREADS] = bb::m::store(bb::m::add(sum.of[i].result(), constant));
+    });
+  }
+}
+
+// The places of `out` from `first` on: 0 over `padding`.
+extern "C" __global__ void openvm_pad_fractions(uint4* out, u64 first, u64 size, const uint4* padding) {
+  const u64 at = first + global_thread();
+  if (at >= size) return;
+  out[at] = make_uint4(0, 0, 0, 0);
+  out[size + at] = *padding;
+}
+
+// -- the univariate round -----------------------------------------------------------------------------------------------------
+
+struct CosetTask {
+  Program program;
+  u64 rows, mask;
+  const uint4* eq;  // of each run
+  u64* sums;        // (SUMS, cosets, run, 4)
+  u64 first_item, tiles;
+};
+
+// For each coset, the values at its points of the polynomial that is 1 at 1 and 0 at the other points of D.
+struct Factors {
+  u32 of[4][MAX_RUN];
+};
+
+// The values of cells at N cosets: a thread has a row's place in its run, and f(s w^z) is the sum over y of f(w^(z - y))
+// times a factor (s, y). Cells are read ahead.
+template <int N, int LOG>
+struct OnCosets {
+  static constexpr int AHEAD = 3;
+  const Factors& factors;
+  const ulonglong2* next;
+  u32 row, mask, log_run;
+  u32 ahead[AHEAD];
+  ulonglong2 coming;
+
+  __device__ __forceinline__ u32 fetch() {
+    const ulonglong2 cell = coming;
+    coming = __ldg(next++);
+    return cell_value(reinterpret_cast<const u32*>(cell.x), (u32)cell.y, row, mask);
+  }
+  __device__ __forceinline__ void begin() {
+    coming = __ldg(next++);
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) ahead[i] = fetch();
+  }
+  __device__ __forceinline__ typename Base<N>::Value operator()() {
+    const u32 x = ahead[0], run = LOG < 0 ? 1u << log_run : 1u << LOG, lane = threadIdx.x % 32;
+    const u32 place = lane & (run - 1), first = lane - place;
+#pragma unroll
+    for (int i = 0; i + 1 < AHEAD; ++i) ahead[i] = ahead[i + 1];
+    ahead[AHEAD - 1] = fetch();
+    bb::m::Sum sums[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) sums[i] = bb::m::Sum::zero();
+    if (LOG < 0) {
+      for (u32 y = 0; y < run; ++y) {
+        const u32 v = __shfl_sync(ALL, x, first | ((place - y) & (run - 1)));
+        for (int i = 0; i < N; ++i) sums[i].add(v, factors.of[i][y]);
+      }
+    } else {
+#pragma unroll
+      for (u32 y = 0; y < (LOG < 0 ? 1u : 1u << LOG); y += 2) {
+        const u32 v = __shfl_sync(ALL, x, first | ((place - y) & (run - 1)));
+        const u32 w = __shfl_sync(ALL, x, first | ((place - y - 1) & (run - 1)));
+#pragma unroll
+        for (int i = 0; i < N; ++i) sums[i].add(v, factors.of[i][y], w, factors.of[i][y + 1]);
+      }
+    }
+    typename Base<N>::Value found;
+#pragma unroll
+    for (int i = 0; i < N; ++i) found.v[i] = sums[i].result();
+    return found;
+  }
+};
+
+// Adds the forms of tiles on N cosets, times eq, to the sums of the tasks. Shared memory: near slots, then the sums of each
+// warp.
+template <int N, int LOG>
+__device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count, u32 items, const Factors& factors, u32 log_run,
+                                              u32 near_words, u32* far, u64 far_words, u32* next) {
+  DP_DYNAMIC_SHARED(u32, shared);
+  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  const u32 run_rows = LOG < 0 ? 1u << log_run : 1u << LOG, words = SUMS * N * run_rows * 4, lane = threadIdx.x % 32;
+  u32 *const kept = shared + near_words, *const own = kept + threadIdx.x / 32 * words;
+  for (u32 i = threadIdx.x; i < THREADS / 32 * words; i += THREADS) kept[i] = 0;
+  for (;;) {
+    const u32 item = taken(next);
+    if (item >= items) return;
+    const CosetTask& task = tasks[last_before(count, item, [&](u32 i) { return tasks[i].first_item; })];
+    const u64 rows = task.rows;
+    u64 row = (item - task.first_item) * task.tiles * THREADS + threadIdx.x;
+    for (u64 tile = 0; tile < task.tiles; ++tile, row += THREADS) {
+      if (row - lane >= rows) break;  // the whole warp
+      const Ext weight = row < rows ? bb::m::load(__ldg(task.eq + (row >> (LOG < 0 ? log_run : LOG)))) : Ext::zero();
+      OnCosets<N, LOG> cells{factors, task.program.loads, (u32)row, (u32)task.mask, log_run, {}, {}};
+      cells.begin();
+      run<Base<N>>(task.program, slots, cells, [&](u32 form, const typename Base<N>::Sum& sum) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          const Ext v = over_lanes(bb::m::mul(sum.of[i].result(), weight), run_rows);
+          u32* const to = own + ((form * N + i) * run_rows + lane) * 4;
+          if (lane < run_rows)
+#pragma unroll
+            for (int c = 0; c < 4; ++c) to[c] = bb::add(to[c], v[c]);
+        }
+      });
+    }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < words; i += THREADS) {
+      u64 sum = 0;
+      for (u32 w = 0; w < THREADS / 32; ++w) sum += kept[w * words + i], kept[w * words + i] = 0;
+      if (sum) atomicAdd(task.sums + i, sum);
+    }
+  }
+}
+
+#define DP_COSETS(N, NAME, LOG, BLOCKS)                                                                                    \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                            \
+      openvm_cosets_##NAME(const CosetTask* tasks, u32 count, u32 items, const __grid_constant__ Factors factors,          \
+                           u32 log_run, u32 near_words, u32* far, u64 far_words, u32* next) {                              \
+    sum_on_cosets<N, LOG>(tasks, count, items, factors, log_run, near_words, far, far_words, next);                        \
+  }
+DP_COSETS(1, 1_of_16, 4, 5)
+DP_COSETS(2, 2_of_16, 4, 5)
+DP_COSETS(3, 3_of_16, 4, 4)
+DP_COSETS(4, 4_of_16, 4, 4)
+DP_COSETS(1, 1, -1, 4)
+DP_COSETS(2, 2, -1, 4)
+DP_COSETS(3, 3, -1, 4)
+DP_COSETS(4, 4, -1, 4)
+
+// -- binding the variable of D --------------------------------------------------------------------------------------------------
+
+struct Weights {
+  u32 of[MAX_RUN][4];
+};
+
+// The sum of a run's values times the weights. Column `column` with `mask` + 1 rows, which repeat.
+template <int LOG>
+__device__ __forceinline__ Ext bound_run(const u32* column, u32 kind, u32 run, u32 mask, u32 log_run, const Weights& weights) {
+  ExtSum sum = ExtSum::zero();
+  if (LOG < 0) {
+    for (u32 z = 0; z < 1u << log_run; ++z) {
+      const u32* w = weights.of[z];
+      sum.add(Ext{{w[0], w[1], w[2], w[3]}}, cell_value(column, kind, (run << log_run) + z, mask));
+    }
+    return sum.result();
+  }
+  constexpr u32 SIZE = LOG < 0 ? 1 : 1u << LOG;
+#pragma unroll
+  for (u32 z = 0; z < SIZE; z += 2) {
+    const u32 *v = weights.of[z], *w = weights.of[z + 1];
+    const u32 x = cell_value(column, kind, run * SIZE + z, mask), y = cell_value(column, kind, run * SIZE + z + 1, mask);
+    sum.add(Ext{{v[0], v[1], v[2], v[3]}}, x, Ext{{w[0], w[1], w[2], w[3]}}, y);
+  }
+  return sum.result();
+}
+
+struct BoundCell {
+  Cell cell;
+  u64 mask, runs, out, first_block;
+};
+
+template <int LOG>
+__device__ __forceinline__ void bind_runs(const BoundCell* cells, u32 count, uint4* out, u32 log_run, const Weights& weights) {
+  const BoundCell& own = cells[last_before(count, blockIdx.x, [&](u32 i) { return cells[i].first_block; })];
+  const u64 run = (blockIdx.x - own.first_block) * THREADS + threadIdx.x;
+  if (run >= own.runs) return;
+  const u32 kind = (u32)own.cell.kind, mask = (u32)own.mask;
+  out[own.out + run] = bb::m::store(bound_run<LOG>(own.cell.column, kind, (u32)run, mask, log_run, weights));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) openvm_bind_runs_of_16(const BoundCell* cells, u32 count, uint4* out,
+                                                                             u32 log_run, const __grid_constant__ Weights weights) {
+  bind_runs<4>(cells, count, out, log_run, weights);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) openvm_bind_runs(const BoundCell* cells, u32 count, uint4* out, u32 log_run,
+                                                                       const __grid_constant__ Weights weights) {
+  bind_runs<-1>(cells, count, out, log_run, weights);
+}
+
+// -- the rounds over the cube -----------------------------------------------------------------------------------------------------
+
+// Entry 2^k + b of heap (2^(n + 1),) is eq of the first k of n coordinates and the bits of b. Entry 0 is not used.
+extern "C" __global__ void openvm_eq_heap(const uint4* point, uint4* heap, u32 n) {
+  const u64 at = global_thread();
+  if (at >> (n + 1)) return;
+  Ext found = Ext::one();
+  u32 level = 0;
+  while (at >> (level + 1)) ++level;
+  for (u32 i = 0; i < level; ++i) {
+    const Ext x = bb::m::load(point[i]);
+    found = bb::m::mul(found, at >> i & 1 ? x : bb::m::sub(Ext::one(), x));
+  }
+  heap[at] = bb::m::store(found);
+}
+
+// Binds the first variable of `pairs` pairs, and takes it out of a heap with so many pairs.
+extern "C" __global__ void openvm_bind(const uint4* cells, uint4* out, u64 pairs, const uint4* heap, uint4* heap_out, u64 heap_pairs,
+                                       const __grid_constant__ uint4 at) {
+  const u64 i = global_thread();
+  if (i < pairs) {
+    const Ext even = bb::m::load(cells[2 * i]), odd = bb::m::load(cells[2 * i + 1]);
+    out[i] = bb::m::store(bb::m::between(even, odd, bb::m::load(at)));
+  }
+  if (i && i < heap_pairs) heap_out[i] = bb::m::store(bb::m::add(bb::m::load(heap[2 * i]), bb::m::load(heap[2 * i + 1])));
+}
+
+struct RoundTask {
+  Program program;  // a load is the number of a cell
+  u64 first, variables;  // where its cells begin when no variable is bound
+  u64 at, sum;           // the first variable, in Montgomery form, and the number of the sum
+};
+
+// The values of cells between a pair of entries, or of a single entry.
+struct Between {
+  const u32* next;
+  const uint4* row;
+  u64 rows;
+  u32 at;
+  uint4 even, odd;
+
+  __device__ __forceinline__ void fetch() {
+    const uint4* const cell = row + (u64)__ldg(next++) * rows;
+    even = __ldg(cell);
+    if (at) odd = __ldg(cell + 1);
+  }
+  __device__ __forceinline__ Ext operator()() {
+    const Ext low = bb::m::load(even);
+    Ext found = low;
+    if (at) {
+      const Ext high = bb::m::load(odd);
+      found = at == ONE ? high : bb::m::add(low, bb::m::mul(bb::m::sub(high, low), at));
+    }
+    fetch();
+    return found;
+  }
+};
+
+// starts (count + 1): the first item of each task in this round, and the number of items.
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    openvm_round(const RoundTask* tasks, const u32* starts, u32 count, u32 round, const uint4* cells, const uint4* heap, u64* sums,
+                 u32* far, u64 far_words, u32* next) {
+  DP_DYNAMIC_SHARED(u32, shared);
+  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  for (;;) {
+    const u32 item = taken(next);
+    if (item >= starts[count]) return;
+    const u32 number = last_before(count, item, [&](u32 i) { return starts[i]; });
+    const RoundTask& task = tasks[number];
+    const u64 rows = 1ull << (task.variables - round), pairs = rows > 1 ? rows / 2 : 1;
+    const u64 pair = (u64)(item - starts[number]) * THREADS + threadIdx.x;
+    Ext found = Ext::zero();
+    if (pair < pairs) {
+      Between at{reinterpret_cast<const u32*>(task.program.loads), cells + (task.first >> round) + 2 * pair, rows, (u32)task.at, {}, {}};
+      at.fetch();
+      run<Extended>(task.program, slots, at, [&](u32, const Extended::Sum& sum) { found = bb::m::add(found, sum.of); });
+      if (rows > 1) {
+        const uint4* const eq = heap + rows + 2 * pair;
+        found = bb::m::mul(found, bb::m::add(bb::m::load(__ldg(eq)), bb::m::load(__ldg(eq + 1))));
+      }
+    }
+    add_over_block(found, sums + 4 * task.sum);
+  }
+}
+
+// -- openings -----------------------------------------------------------------------------------------------------------------
+
+struct OpenedPart {
+  const u32* columns;
+  u64 mask, runs, chunks;  // blocks of a column
+  const uint4* eq;         // of each run
+  u64 out, further;        // number of the first sum; whether each column has a second one, of its next rows
+  u64 first_block;
+};
+constexpr u32 OPENED_RUNS = 32;  // of a thread; must equal that in cuda/openvm/rules.py
+
+template <int LOG>
+__device__ __forceinline__ void open_columns(const OpenedPart* parts, u32 count, u64* sums, u32 log_run, const Weights& weights) {
+  const OpenedPart& part = parts[last_before(count, blockIdx.x, [&](u32 i) { return parts[i].first_block; })];
+  const u64 block = blockIdx.x - part.first_block, column = block / part.chunks;
+  const u32* const values = part.columns + column * (part.mask + 1);
+  const u64 first = block % part.chunks * (THREADS * OPENED_RUNS);
+  Ext own = Ext::zero(), next = Ext::zero();
+  for (u32 i = 0; i < OPENED_RUNS; ++i) {
+    const u64 run = first + i * THREADS + threadIdx.x;
+    if (run >= part.runs) break;
+    const Ext eq = bb::m::load(__ldg(part.eq + run));
+    own = bb::m::add(own, bb::m::mul(eq, bound_run<LOG>(values, 0, (u32)run, (u32)part.mask, log_run, weights)));
+    if (part.further) next = bb::m::add(next, bb::m::mul(eq, bound_run<LOG>(values, 1, (u32)run, (u32)part.mask, log_run, weights)));
+  }
+  u64* const to = sums + 4 * (part.out + column * (1 + part.further));
+  add_over_block(own, to);
+  if (part.further) add_over_block(next, to + 4);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) openvm_open_of_16(const OpenedPart* parts, u32 count, u64* sums, u32 log_run,
+                                                                        const __grid_constant__ Weights weights) {
+  open_columns<4>(parts, count, sums, log_run, weights);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) openvm_open(const OpenedPart* parts, u32 count, u64* sums, u32 log_run,
+                                                                  const __grid_constant__ Weights weights) {
+  open_columns<-1>(parts, count, sums, log_run, weights);
+}
