@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm_codes import CodeKernels
+from kernels.interface.openvm_fractions import FractionKernels
 from kernels.interface.openvm_opening import OpeningKernels
 from kernels.interface.openvm_rules import OpenVmRules
 from kernels.maths.babybear import Elements
@@ -28,6 +29,7 @@ class OpenVmKernels(ABC):
     opening: OpeningKernels
     rules: OpenVmRules
     """Constraints and interactions."""
+    fractions: FractionKernels
 
     @abstractmethod
     def load(self, host: Elements) -> Array:

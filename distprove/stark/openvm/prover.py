@@ -91,8 +91,7 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
         longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))
         found = fractions(kernels, prover_traces, params.log_skip, weights)
-        on_host = None if found is None else kernels.download(found)
-        buses, bus_point = prove_buses(k, transcript, witness, on_host)
+        buses, bus_point = prove_buses(kernels, transcript, witness, found)
 
     # 4. One sumcheck for all constraints, and for the claims about the fractions.
     with steps("constraints"):

@@ -41,6 +41,10 @@ class Transcript:
         """The 16 elements, the number observed since the last permutation, and the number that can still be drawn."""
         return tuple(self._state), self._absorbed, self._left
 
+    def resume(self, state: Sequence[int], absorbed: int, left: int) -> None:
+        """Continue from what `state` has of another transcript."""
+        self._state, self._absorbed, self._left = list(state), absorbed, left
+
     def observe(self, value: int) -> None:
         """Observe one canonical element."""
         self._state[self._absorbed] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.cpu.openvm.codes import CpuCodes
+from kernels.cpu.openvm.fractions import CpuFractions
 from kernels.cpu.openvm.opening import CpuOpenings
 from kernels.cpu.openvm.rules import CpuRules
 from kernels.interface.arrays import Array
@@ -21,6 +22,7 @@ class CpuOpenVm(OpenVmKernels):
         self.codes = CpuCodes(babybear)
         self.opening = CpuOpenings(babybear)
         self.rules = CpuRules(babybear)
+        self.fractions = CpuFractions(babybear)
 
     def load(self, host: Elements) -> Array:
         return host

@@ -8,6 +8,8 @@ from kernels.cuda.babybear import SOURCE, CudaBabyBear
 from kernels.cuda.device import Device
 from kernels.cuda.openvm.codes import SOURCE as CODES
 from kernels.cuda.openvm.codes import CudaCodes
+from kernels.cuda.openvm.fractions import SOURCE as FRACTIONS
+from kernels.cuda.openvm.fractions import CudaFractions
 from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.opening import SOURCE as OPENING
 from kernels.cuda.openvm.opening import CudaOpenings
@@ -16,7 +18,7 @@ from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, mul
 
-SOURCES = CODES, OPENING, RULES
+SOURCES = CODES, OPENING, RULES, FRACTIONS
 
 
 class CudaOpenVm(OpenVmKernels):
@@ -25,6 +27,7 @@ class CudaOpenVm(OpenVmKernels):
     codes: CudaCodes
     opening: CudaOpenings
     rules: CudaRules
+    fractions: CudaFractions
 
     def __init__(self, device: Device, babybear: CudaBabyBear) -> None:
         self._device = device
@@ -32,6 +35,7 @@ class CudaOpenVm(OpenVmKernels):
         self.codes = CudaCodes(device)
         self.opening = CudaOpenings(device, self.codes)
         self.rules = CudaRules(device)
+        self.fractions = CudaFractions(device)
 
     def prepare(self) -> None:
         """Begin to compile the kernels in the background."""

@@ -1,0 +1,121 @@
+"""The CUDA implementation of `kernels.interface.openvm_fractions`, with the transcript on the device.
+
+All launches of a reduction are queued without a wait. Besides the leaves it takes as much memory again, for the tree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.cuda.babybear import poseidon2_constants
+from kernels.cuda.device import ByValue, Device, grid_for, layout
+from kernels.cuda.openvm.montgomery import INVERSE_RADIX
+from kernels.cuda.openvm.sponge import SPONGE, resumed, written
+from kernels.cuda.openvm.sums import THREADS, GridSums
+from kernels.errors import SizeError
+from kernels.interface.arrays import Array
+from kernels.interface.openvm_fractions import FractionKernels, FractionTree, ReducedFractions
+from kernels.interface.sponge import Sponge
+from kernels.maths.babybear import DEGREE, mul
+from kernels.maths.babybear_ntt import log2_of
+from kernels.source import KernelSource
+
+BLOCK_THREADS = 512
+"""Threads of a block that works alone."""
+SOURCE = KernelSource("openvm_fractions", (("THREADS", str(THREADS)), ("BLOCK_THREADS", str(BLOCK_THREADS))))
+LEVELS = 6
+"""Most layers that one launch adds up: those within a warp."""
+LOG_ALONE = 10
+"""log2 of the most pairs of rows of a round that one block does alone."""
+COORDINATES = 32
+"""Most coordinates of a point. Must equal that in openvm_fractions.cu."""
+
+STATE = np.dtype(
+    [
+        ("sponge", SPONGE),
+        ("sent", np.uint32),
+        ("unused", np.uint32),
+        *((name, np.uint32, (DEGREE,)) for name in ("numerator", "denominator", "batch", "claim", "scale")),
+        *((name, np.uint32, (COORDINATES, DEGREE)) for name in ("point", "inverse", "drawn")),
+    ]
+)
+"""`struct LayerState`."""
+_REDUCTION = layout(("u8", "with state sent leaves tree eq high log_leaves"))
+"""`struct Reduction`."""
+
+
+class CudaFractions(FractionKernels):
+    """The kernels of one device, on its compute stream. `log_alone` is for tests."""
+
+    def __init__(self, device: Device, log_alone: int = LOG_ALONE) -> None:
+        self._device, self._log_alone = device, log_alone
+
+    def prepare(self) -> None:
+        """Begin to compile the kernels in the background."""
+        self._device.prepare(SOURCE)
+
+    def tree(self, fractions: Array) -> CudaFractionTree:
+        return CudaFractionTree(self._device, fractions, self._log_alone)
+
+
+class CudaFractionTree(FractionTree):
+    """A tree of which every layer is kept: the leaves where they are, the others in one array (2^(n+1), 4), layer k
+    from element 2^(k+1) on."""
+
+    def __init__(self, device: Device, fractions: Array, log_alone: int) -> None:
+        self._device, self._log_alone, self._leaves = device, log_alone, fractions
+        self._log_leaves = k = log2_of(int(fractions.shape[1]))
+        if k > COORDINATES:
+            raise SizeError(f"2^{k} fractions; at most 2^{COORDINATES}")
+        self._tree = device.empty((2 << k, DEGREE), np.uint32)
+        kernel, layer = device.kernel(SOURCE, "openvm_fraction_levels"), fractions
+        while k:
+            levels = min(LEVELS, k)
+            sizes = np.uint32(k), np.uint32(levels)
+            kernel.launch(grid_for(1 << (k - 1), THREADS), THREADS, (layer, self._tree, *sizes))
+            k -= levels
+            layer = self._tree[2 << k : 4 << k]
+        self.root = mul(device.download(layer.reshape(2, DEGREE)), INVERSE_RADIX)
+
+    def reduce(self, sponge: Sponge) -> ReducedFractions:
+        device, n = self._device, self._log_leaves
+        count = 3 * n * (n - 1) // 2 + 4 * n
+        state = np.zeros((), dtype=STATE)
+        state["sponge"] = written(sponge)
+        kept = device.upload(state.reshape(1).view(np.uint32))
+        sent = device.empty((max(1, count), DEGREE), np.uint32)
+        high = 2 << (n // 2)
+        eq = device.empty((3 * high, DEGREE), np.uint32)
+        with_ = device.upload(poseidon2_constants())
+        arrays = (with_, kept, sent, self._leaves, self._tree, eq)
+        reduction = ByValue(np.array((*map(device.address, arrays), high, n), dtype=_REDUCTION))
+
+        launches = GridSums(device, SOURCE, "openvm_layer_round", 2)
+        # 1. Layers whose first round one block can do alone, and the beginning of the next one.
+        alone = min(n, self._log_alone + 2)
+        self._layers(reduction, 0, 0, alone - 1, alone < n)
+        # 2. The others: each large round a launch, then what is left.
+        for v in range(alone, n):
+            large = v - 1 - self._log_alone
+            for round_ in range(large):
+                launches.launch(1 << (v - 1 - round_), (reduction, np.uint32(v), np.uint32(round_)))
+            self._layers(reduction, v, large, v, v + 1 < n)
+
+        # 3. One wait for all that was sent and drawn.
+        words = mul(device.download(sent), INVERSE_RADIX)[:count]
+        found = device.download(kept).view(STATE)[0]
+        resumed(sponge, found["sponge"])
+        claims, rounds, at = [], [], 0
+        for v in range(n):
+            if v:
+                rounds.append(words[at : at + 3 * v].reshape(v, 3, DEGREE))
+            claims.append(words[at + 3 * v : at + 3 * v + 4])
+            at += 3 * v + 4
+        point = tuple(mul(found["point"][:n], INVERSE_RADIX))
+        return ReducedFractions(np.array(claims, dtype=np.uint32).reshape(-1, 4, DEGREE), tuple(rounds), point)
+
+    def _layers(self, reduction: ByValue, v: int, round_: int, last: int, begins: bool) -> None:
+        """What is left of the layer of v variables, and the layers up to that of `last` variables, by one block."""
+        if v <= last:
+            kernel = self._device.kernel(SOURCE, "openvm_layers")
+            kernel.launch(1, BLOCK_THREADS, (reduction, *map(np.uint32, (v, round_, last, begins))))

@@ -1,0 +1,289 @@
+// LogUp's fractional sums over BabyBear's extension: the tree of fractions, and its GKR reduction with the transcript on the
+// device. kernels/interface/openvm_fractions.py describes both.
+//
+// Elements are in Montgomery form. A layer with 2^k fractions has numerators, then denominators. All layers but the leaves lie
+// in `tree`: layer k from element 2^(k+1) on. A layer with 2^(v+1) fractions has a sumcheck of v rounds over 2^v rows, of
+// p_0 + batch q_0, p_1, q_0 and q_1. Its rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done.
+//
+// A large round is a launch of blocks that walk over pairs of rows; the last block to end closes the round. What is left of a
+// layer, and whole small layers, are rounds of one block. Bound: memory for large rounds, latency for the others.
+#include "field/babybear.h"
+#include "openvm_sponge.h"
+#include "openvm_sums.h"
+#include "threads.h"
+
+using namespace dp;
+using bb::m::Ext;
+using dp::poseidon2_babybear::Constants;
+
+constexpr u32 COORDINATES = 32;  // most of a point; must equal that in cuda/openvm/fractions.py
+constexpr u32 LANES = 32;
+
+// What the rounds of a layer share. Must equal STATE in cuda/openvm/fractions.py.
+struct LayerState {
+  bb::Sponge sponge;
+  u32 sent, unused;                                // elements sent so far
+  Ext numerator, denominator, batch, claim, scale;  // the claim of a round, and the eq of the challenges before it
+  Ext point[COORDINATES], inverse[COORDINATES], drawn[COORDINATES];
+};
+
+struct Reduction {
+  const Constants* with;
+  LayerState* state;
+  Ext* sent;
+  const uint4* leaves;  // the layer with 2^log_leaves fractions
+  uint4* tree;
+  // eq for every first variable, of the lower half of the variables and, from element `high` on, of the others: that of the
+  // last m of them from element 2^m on.
+  uint4* eq;
+  u64 high, log_leaves;
+
+  __device__ uint4* place(u32 k) const { return tree + (2ull << k); }
+  __device__ const uint4* layer(u32 k) const { return k == log_leaves ? leaves : place(k); }
+};
+
+struct Row {
+  Ext p0, p1, q0, q1;  // p0 with batch times q0 in it
+
+  __device__ Ext product() const { return bb::m::add(bb::m::mul(p0, q1), bb::m::mul(p1, q0)); }
+};
+
+__device__ __forceinline__ Row difference(const Row& a, const Row& b) {
+  return {bb::m::sub(a.p0, b.p0), bb::m::sub(a.p1, b.p1), bb::m::sub(a.q0, b.q0), bb::m::sub(a.q1, b.q1)};
+}
+__device__ __forceinline__ Row between(const Row& a, const Row& b, const Ext& x) {
+  return {bb::m::between(a.p0, b.p0, x), bb::m::between(a.p1, b.p1, x), bb::m::between(a.q0, b.q0, x),
+          bb::m::between(a.q1, b.q1, x)};
+}
+
+// Rows of a layer of v variables before a round, folded at the challenges of all rounds before it.
+struct Rows {
+  const uint4* in;  // the layer itself for rounds 0 and 1, else its rows that are folded once less
+  uint4* out;       // where folded rows go
+  u32 round;
+  u64 count;  // rows of this round
+  Ext batch, x;
+
+  __device__ Rows(const Reduction& a, u32 v, u32 round) : round(round), count(1ull << (v - round)) {
+    in = round < 2 ? a.layer(v + 1) : a.place(v + 2 - round);
+    out = a.place(v + 1 - round);
+    batch = a.state->batch;
+    if (round) x = a.state->drawn[round - 1];
+  }
+  __device__ Ext at(u64 i) const { return bb::m::load(in[i]); }
+  // Row j of the layer, without the batch.
+  __device__ Row fractions(u64 j, u64 rows) const { return {at(2 * j), at(2 * j + 1), at(2 * (rows + j)), at(2 * (rows + j) + 1)}; }
+  __device__ Row folded(u64 j, u64 rows) const { return {at(j), at(rows + j), at(2 * rows + j), at(3 * rows + j)}; }
+  // Row j of this round, stored unless it is the layer's own.
+  __device__ __forceinline__ Row row(u64 j) const {
+    Row row;
+    if (round == 0) row = fractions(j, count);
+    else if (round == 1) row = between(fractions(2 * j, 2 * count), fractions(2 * j + 1, 2 * count), x);
+    else row = between(folded(2 * j, 2 * count), folded(2 * j + 1, 2 * count), x);
+    if (round < 2) row.p0 = bb::m::add(row.p0, bb::m::mul(batch, row.q0));
+    if (round) {
+      out[j] = bb::m::store(row.p0), out[count + j] = bb::m::store(row.p1);
+      out[2 * count + j] = bb::m::store(row.q0), out[3 * count + j] = bb::m::store(row.q1);
+    }
+    return row;
+  }
+};
+
+// The weight of a pair of rows: eq of the point's coordinates behind the round's own.
+struct Weights {
+  const uint4 *low, *high;
+  u32 low_bits;
+
+  __device__ Weights(const Reduction& a, u32 v, u32 round) {
+    const u32 middle = v / 2, left = v - round - 1;
+    low_bits = round + 1 < middle ? middle - round - 1 : 0;
+    low = a.eq + (1ull << low_bits);
+    high = a.eq + a.high + (1ull << (left - low_bits));
+  }
+  __device__ Ext operator[](u64 j) const {
+    const Ext weight = bb::m::load(high[j >> low_bits]);
+    return low_bits ? bb::m::mul(weight, bb::m::load(low[j & ((1ull << low_bits) - 1)])) : weight;
+  }
+};
+
+// Adds what a pair of rows gives to the sums of a round: of the form's value at 0 and its coefficient at X^2.
+__device__ __forceinline__ void add_pair(const Rows& rows, const Weights& weights, u64 j, Ext (&sums)[2]) {
+  const Row even = rows.row(2 * j);
+  const Row step = difference(rows.row(2 * j + 1), even);
+  const Ext weight = weights[j];
+  sums[0] = bb::m::add(sums[0], bb::m::mul(even.product(), weight));
+  sums[1] = bb::m::add(sums[1], bb::m::mul(step.product(), weight));
+}
+
+__device__ __forceinline__ Ext twice(const Ext& a) { return bb::m::add(a, a); }
+
+// Closes a round of v by the first warp: sends the polynomial's values at 1, 2 and 3, and draws a challenge.
+__device__ __noinline__ void close_round(const Reduction& a, u32 round, const Ext* sums) {
+  LayerState& s = *a.state;
+  const Ext z = s.point[round], scale = s.scale, t0 = sums[0], t2 = sums[1], other = bb::m::sub(Ext::one(), z);
+  // The claim is (1 - z) t(0) + z t(1).
+  const Ext t1 = bb::m::mul(bb::m::sub(s.claim, bb::m::mul(other, t0)), s.inverse[round]);
+  // t(2) = 2 t(1) - t(0) + 2 t2, t(3) = 3 t(1) - 2 t(0) + 6 t2
+  const Ext at2 = bb::m::add(bb::m::sub(twice(t1), t0), twice(t2));
+  const Ext at3 = bb::m::add(bb::m::sub(bb::m::add(twice(t1), t1), twice(t0)), bb::m::add(twice(twice(t2)), twice(t2)));
+  // eq is z at 1, and each step adds 2 z - 1.
+  const Ext step = bb::m::sub(z, other), eq2 = bb::m::add(z, step), eq3 = bb::m::add(eq2, step);
+  const Ext given[3] = {bb::m::mul(bb::m::mul(scale, z), t1), bb::m::mul(bb::m::mul(scale, eq2), at2),
+                        bb::m::mul(bb::m::mul(scale, eq3), at3)};
+  bb::WarpSponge sponge(&s.sponge, a.with);
+  for (int i = 0; i < 3; ++i) sponge.observe(given[i]);
+  const Ext r = sponge.sample_ext();
+  sponge.keep();
+  const Ext slope = bb::m::sub(bb::m::sub(t1, t0), t2);
+  if (threadIdx.x == 0) {
+    s.claim = bb::m::add(t0, bb::m::mul(r, bb::m::add(slope, bb::m::mul(r, t2))));
+    s.scale = bb::m::mul(scale, bb::m::add(other, bb::m::mul(r, step)));
+    s.drawn[round] = r;
+    for (int i = 0; i < 3; ++i) a.sent[s.sent + i] = given[i];
+    s.sent += 3;
+  }
+}
+
+// 1 / a for an element that is not zero
+__device__ __noinline__ u32 inverse(u32 a) {
+  u32 result = bb::m::ONE;
+  for (u32 exponent = bb::P - 2; exponent; exponent >>= 1, a = bb::m::mul(a, a))
+    if (exponent & 1) result = bb::m::mul(result, a);
+  return result;
+}
+
+// With the conjugate c = a0 - a1 x + a2 x^2 - a3 x^3, a c lies in F[x^2], where (u + v y)(u - v y) = u^2 - 11 v^2.
+__device__ __forceinline__ Ext inverse(const Ext& a) {
+  const Ext c{{a[0], bb::sub(0, a[1]), a[2], bb::sub(0, a[3])}}, both = bb::m::mul(a, c);
+  const u32 u = both[0], v = both[2];
+  const u32 norm = inverse(bb::sub(bb::m::mul(u, u), bb::m::mul(bb::m::W, bb::m::mul(v, v))));
+  return bb::m::mul(c, Ext{{bb::m::mul(u, norm), 0, bb::sub(0, bb::m::mul(v, norm)), 0}});
+}
+
+// Draws the challenge of a layer of v > 0 variables, and prepares its rounds, by the threads of a block.
+__device__ __noinline__ void begin_layer(const Reduction& a, u32 v) {
+  LayerState& s = *a.state;
+  if (threadIdx.x < LANES) {
+    bb::WarpSponge sponge(&s.sponge, a.with);
+    const Ext batch = sponge.sample_ext();
+    sponge.keep();
+    if (threadIdx.x == 0) {
+      s.batch = batch, s.scale = Ext::one();
+      s.claim = bb::m::add(s.numerator, bb::m::mul(batch, s.denominator));
+    }
+  }
+  if (threadIdx.x >= blockDim.x - LANES)
+    for (u32 i = threadIdx.x + LANES - blockDim.x; i < v; i += LANES) s.inverse[i] = inverse(s.point[i]);
+  // Each level of the tables has one variable more, before the others.
+  const u32 middle = v / 2, most = v - middle;
+  uint4* const high = a.eq + a.high;
+  if (threadIdx.x == 0) a.eq[1] = high[1] = bb::m::store(Ext::one());
+  for (u32 bits = 0; bits < most; ++bits) {
+    __syncthreads();
+    const u64 size = 1ull << bits;
+    for (u64 i = threadIdx.x; i < 2 * size; i += blockDim.x) {
+      const bool is_high = i >= size;
+      if (!is_high && bits >= middle) continue;
+      uint4* const table = is_high ? high : a.eq;
+      const u64 j = is_high ? i - size : i;
+      const Ext x = s.point[(is_high ? v : middle) - 1 - bits], whole = bb::m::load(table[size + j]);
+      const Ext odd = bb::m::mul(whole, x);
+      table[2 * (size + j)] = bb::m::store(bb::m::sub(whole, odd));
+      table[2 * (size + j) + 1] = bb::m::store(odd);
+    }
+  }
+  __syncthreads();
+}
+
+// Ends a layer of v variables by the first warp: sends its fractions at the challenges, and moves the claim to the layer below.
+__device__ __noinline__ void end_layer(const Reduction& a, u32 v) {
+  LayerState& s = *a.state;
+  Row row;
+  if (v) {
+    const Rows rows(a, v, v);
+    row = rows.row(0);
+    row.p0 = bb::m::sub(row.p0, bb::m::mul(rows.batch, row.q0));
+  } else {
+    const uint4* const in = a.layer(1);
+    row = {bb::m::load(in[0]), bb::m::load(in[1]), bb::m::load(in[2]), bb::m::load(in[3])};
+  }
+  const Ext before = threadIdx.x < v ? s.drawn[threadIdx.x] : Ext::zero();
+  bb::WarpSponge sponge(&s.sponge, a.with);
+  sponge.observe(row.p0), sponge.observe(row.q0), sponge.observe(row.p1), sponge.observe(row.q1);
+  const Ext mu = sponge.sample_ext();
+  sponge.keep();
+  if (threadIdx.x < v) s.point[threadIdx.x + 1] = before;
+  if (threadIdx.x) return;
+  s.point[0] = mu;
+  s.numerator = bb::m::between(row.p0, row.p1, mu), s.denominator = bb::m::between(row.q0, row.q1, mu);
+  Ext* const sent = a.sent + s.sent;
+  sent[0] = row.p0, sent[1] = row.p1, sent[2] = row.q0, sent[3] = row.q1;
+  s.sent += 4;
+}
+
+// Up to `levels` <= 6 layers above that with 2^k fractions, `in`. A thread adds two fractions; lanes exchange their sums.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    openvm_fraction_levels(const uint4* __restrict__ in, uint4* __restrict__ tree, u32 k, u32 levels) {
+  constexpr u32 ALL = 0xffffffff;
+  const u64 i = global_thread(), size = 1ull << k;
+  const bool is_own = 2 * i < size;
+  Ext p = Ext::zero(), q = p;
+  if (is_own) {
+    const Ext p0 = bb::m::load(in[2 * i]), p1 = bb::m::load(in[2 * i + 1]);
+    const Ext q0 = bb::m::load(in[size + 2 * i]), q1 = bb::m::load(in[size + 2 * i + 1]);
+    p = bb::m::add(bb::m::mul(p0, q1), bb::m::mul(p1, q0)), q = bb::m::mul(q0, q1);
+  }
+  for (u32 level = 1;; ++level) {
+    const u32 own = level - 1;
+    if (is_own && !(i & ((1u << own) - 1))) {
+      uint4* const out = tree + (2ull << (k - level));
+      out[i >> own] = bb::m::store(p);
+      out[(1ull << (k - level)) + (i >> own)] = bb::m::store(q);
+    }
+    if (level == levels) return;
+    Ext p1, q1;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      p1[c] = __shfl_xor_sync(ALL, p[c], 1u << own);
+      q1[c] = __shfl_xor_sync(ALL, q[c], 1u << own);
+    }
+    p = bb::m::add(bb::m::mul(p, q1), bb::m::mul(p1, q)), q = bb::m::mul(q, q1);
+  }
+}
+
+// A round of a layer of v variables.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    openvm_layer_round(const __grid_constant__ Reduction a, u32 v, u32 round, Ext* partial, u32* ended) {
+  __shared__ Ext total[2];
+  Ext sums[2] = {Ext::zero(), Ext::zero()};
+  {
+    const Rows rows(a, v, round);
+    const Weights weights(a, v, round);
+    for (u64 j = global_thread(); j < rows.count / 2; j += global_threads()) add_pair(rows, weights, j, sums);
+  }
+  if (bb::grid_sums(sums, total, partial, ended) && threadIdx.x < LANES) close_round(a, round, total);
+}
+
+// What is left of the layer of v variables from a round on, by one block; it begins the layer before round 0. Then the next
+// layers, up to that of `last` variables; of one more only the beginning, if `begins`.
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
+    openvm_layers(const __grid_constant__ Reduction a, u32 v, u32 round, u32 last, u32 begins) {
+  __shared__ Ext total[2];
+  for (; v <= last; ++v, round = 0) {
+    if (v && !round) begin_layer(a, v);
+    for (; round < v; ++round) {
+      Ext sums[2] = {Ext::zero(), Ext::zero()};
+      {
+        const Rows rows(a, v, round);
+        const Weights weights(a, v, round);
+        for (u64 j = threadIdx.x; j < rows.count / 2; j += blockDim.x) add_pair(rows, weights, j, sums);
+      }
+      bb::block_sums(sums, total);
+      if (threadIdx.x < LANES) close_round(a, round, total);
+      __syncthreads();
+    }
+    if (threadIdx.x < LANES) end_layer(a, v);
+    __syncthreads();
+  }
+  if (begins) begin_layer(a, v);
+}
