@@ -17,6 +17,7 @@ from kernels.interface.openvm_codes import CodeKernels
 from kernels.interface.openvm_fractions import FractionKernels
 from kernels.interface.openvm_opening import OpeningKernels
 from kernels.interface.openvm_rules import OpenVmRules
+from kernels.interface.openvm_stacking import StackingKernels
 from kernels.maths.babybear import Elements
 
 
@@ -30,6 +31,7 @@ class OpenVmKernels(ABC):
     rules: OpenVmRules
     """Constraints and interactions."""
     fractions: FractionKernels
+    stacking: StackingKernels
 
     @abstractmethod
     def load(self, host: Elements) -> Array:

@@ -7,7 +7,6 @@ work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -101,8 +100,7 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
 
     # 5. Reduce the claims about columns to claims about stacked columns, and open those.
     with steps("reduction"):
-        on_host = [replace(stacked, columns=kernels.download(stacked.columns)) for stacked in commitments]
-        stacking, stacked_point = prove_stacking(k, transcript, params, on_host, reads_next, point)
+        stacking, stacked_point = prove_stacking(kernels, transcript, params, commitments, reads_next, point)
     with steps("opening"):
         whir = prove_whir(kernels, transcript, params, commitments, cube_point(params, stacked_point))
 

@@ -8,6 +8,7 @@ from kernels.cpu.openvm.codes import CpuCodes
 from kernels.cpu.openvm.fractions import CpuFractions
 from kernels.cpu.openvm.opening import CpuOpenings
 from kernels.cpu.openvm.rules import CpuRules
+from kernels.cpu.openvm.stacking import CpuStacking
 from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm import OpenVmKernels
@@ -23,6 +24,7 @@ class CpuOpenVm(OpenVmKernels):
         self.opening = CpuOpenings(babybear)
         self.rules = CpuRules(babybear)
         self.fractions = CpuFractions(babybear)
+        self.stacking = CpuStacking(babybear)
 
     def load(self, host: Elements) -> Array:
         return host

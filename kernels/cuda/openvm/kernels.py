@@ -14,11 +14,13 @@ from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.opening import SOURCE as OPENING
 from kernels.cuda.openvm.opening import CudaOpenings
 from kernels.cuda.openvm.rules import RULES, CudaRules
+from kernels.cuda.openvm.stacking import SOURCE as STACKING
+from kernels.cuda.openvm.stacking import CudaStacking
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, mul
 
-SOURCES = CODES, OPENING, RULES, FRACTIONS
+SOURCES = CODES, OPENING, RULES, FRACTIONS, STACKING
 
 
 class CudaOpenVm(OpenVmKernels):
@@ -28,6 +30,7 @@ class CudaOpenVm(OpenVmKernels):
     opening: CudaOpenings
     rules: CudaRules
     fractions: CudaFractions
+    stacking: CudaStacking
 
     def __init__(self, device: Device, babybear: CudaBabyBear) -> None:
         self._device = device
@@ -36,6 +39,7 @@ class CudaOpenVm(OpenVmKernels):
         self.opening = CudaOpenings(device, self.codes)
         self.rules = CudaRules(device)
         self.fractions = CudaFractions(device)
+        self.stacking = CudaStacking(device)
 
     def prepare(self) -> None:
         """Begin to compile the kernels in the background."""
