@@ -41,6 +41,12 @@ def poseidon2_constants() -> Elements:
 
 
 @cache
+def poseidon2_argument() -> ByValue:
+    """The constants as a kernel's argument: all threads read the same word, which is in the bank of constants."""
+    return ByValue(poseidon2_constants())
+
+
+@cache
 def _roots(log_n: int) -> Elements:
     """The powers of the root of unity that a transform of 2^log_n items takes, in Montgomery form."""
     return mul(powers(root_of_unity(log_n), 1 << (log_n - 1)), RADIX) if log_n else np.zeros(1, dtype=np.uint32)
@@ -51,7 +57,6 @@ class CudaBabyBear(BabyBearKernels):
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._with: Array | None = None
 
     def prepare(self) -> None:
         """Begin to compile the kernels in the background."""
@@ -119,13 +124,13 @@ class CudaBabyBear(BabyBearKernels):
         if not n * width:
             return np.zeros((n, DIGEST), dtype=np.uint32)
         out, kernel = self._empty((n, DIGEST)), self._device.kernel(POSEIDON2, "babybear_hash_rows")
-        kernel.launch_items(n, (self._constants(), self._upload(rows), out, np.uint64(n), np.uint64(width)))
+        kernel.launch_items(n, (poseidon2_argument(), self._upload(rows), out, np.uint64(n), np.uint64(width)))
         return self._device.download(out)
 
     def compress(self, left: Elements, right: Elements) -> Elements:
         n = len(left)
         out, kernel = self._empty((n, DIGEST)), self._device.kernel(POSEIDON2, "babybear_compress")
-        kernel.launch_items(n, (self._constants(), self._upload(left), self._upload(right), out, np.uint64(n)))
+        kernel.launch_items(n, (poseidon2_argument(), self._upload(left), self._upload(right), out, np.uint64(n)))
         return self._device.download(out)
 
     def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
@@ -138,16 +143,11 @@ class CudaBabyBear(BabyBearKernels):
         for first in range(0, P, most):
             count = min(most, P - first)
             sizes = np.uint32(position), np.uint32(first), np.uint32(count), mask
-            kernel.launch_items(count, (self._constants(), begin, *sizes, best))
+            kernel.launch_items(count, (poseidon2_argument(), begin, *sizes, best))
             found = int(self._device.download(best)[0])
             if found != P:
                 return found
         raise ValueError(f"no element does the work of {bits} bits")
-
-    def _constants(self) -> Array:
-        if self._with is None:
-            self._with = self._device.upload(poseidon2_constants())
-        return self._with
 
     def _upload(self, host: Elements) -> Array:
         return self._device.upload(np.ascontiguousarray(host, dtype=np.uint32))

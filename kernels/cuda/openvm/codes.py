@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.cuda.babybear import RADIX, poseidon2_constants
+from kernels.cuda.babybear import RADIX, poseidon2_argument
 from kernels.cuda.device import ByValue, Device, grid_for, layout
 from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.errors import BackendError
@@ -62,7 +62,7 @@ class CudaCodeTree(CodeTree):
 
 
 class CudaCodes(CodeKernels):
-    """The kernels of one device. Keeps the tables of roots and constants."""
+    """The kernels of one device. Keeps the tables of roots and messages."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -163,10 +163,8 @@ class CudaCodes(CodeKernels):
 
     def _tree(self, codewords: Array, log_fold: int) -> CudaCodeTree:
         """Hash the rows of codewords (width, rows)."""
-        if "poseidon2" not in self._tables:
-            self._tables["poseidon2"] = self._device.upload(poseidon2_constants())
         width, rows = map(int, codewords.shape)
-        log_leaves, constants = log2_of(rows) - log_fold, self._tables["poseidon2"]
+        log_leaves, constants = log2_of(rows) - log_fold, poseidon2_argument()
         digests = self._device.empty(((2 << log_leaves) - 1, DIGEST), np.uint32)
         threads = min(HASH_THREADS, rows)
         sizes = np.uint64(rows), np.uint64(width), np.uint32(log_fold), np.uint32(log_leaves)

@@ -10,7 +10,7 @@
 // pass reads the message once for every coset, and scales it. Bound: products and sums in the transform, memory in the messages,
 // the multiplier in the hashes.
 #include "field/babybear.h"
-#include "hash/poseidon2_babybear.h"
+#include "hash/poseidon2_babybear_word.h"
 #include "threads.h"
 
 using namespace dp;
@@ -258,15 +258,6 @@ extern "C" __global__ void __launch_bounds__(TRANSFORM_THREADS)
 
 // ---- trees ----------------------------------------------------------------------------------------------------------------
 
-struct Scalar {
-  using V = u32;
-  static __device__ __forceinline__ u32 add(u32 a, u32 b) { return bb::add(a, b); }
-  static __device__ __forceinline__ u32 mul(u32 a, u32 b) { return bb::mul(a, b); }
-  static __device__ __forceinline__ u32 constant(u32 x) { return x; }
-};
-
-using One = Permutation<Scalar>;
-
 struct Digest {
   uint4 low, high;
 };
@@ -277,7 +268,7 @@ __device__ __forceinline__ void join(const Constants& with, u32 (*nodes)[HASH_TH
   if (works) {
 #pragma unroll
     for (int i = 0; i < DIGEST; ++i) s[i] = nodes[i][left], s[DIGEST + i] = nodes[i][right];
-    One::permute(s, with);
+    WordPermutation::permute(s, with);
   }
   __syncthreads();
   if (works) {
@@ -295,7 +286,7 @@ __device__ __forceinline__ Digest digest_of(const u32 (*nodes)[HASH_THREADS], u3
 // The leaves of codewords (width, rows): a thread hashes a row, and a block joins the digests of each leaf's 2^log_fold rows.
 // Leaf i is in place i, its rows are in place rev(i) of the codeword.
 extern "C" __global__ void __launch_bounds__(HASH_THREADS)
-    codes_leaves(const Constants* with, const u32* codewords, Digest* leaves, u64 rows, u64 width, u32 log_fold, u32 log_leaves) {
+    codes_leaves(const __grid_constant__ Constants with, const u32* codewords, Digest* leaves, u64 rows, u64 width, u32 log_fold, u32 log_leaves) {
   __shared__ u32 nodes[DIGEST][HASH_THREADS];
   const u64 row = global_thread();
   {
@@ -307,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS)
 #pragma unroll
       for (int i = 0; i < RATE; ++i)
         if (start + i < width) s[i] = cell[(start + i) * rows];
-      One::permute(s, *with);
+      WordPermutation::permute(s, with);
     }
 #pragma unroll
     for (int i = 0; i < DIGEST; ++i) nodes[i][threadIdx.x] = s[i];
@@ -316,7 +307,7 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS)
   // The rows of a leaf are in the order of their reversed numbers: 2u and 2u + 1 are half of them apart.
   for (u32 log_left = log_fold; log_left > 0; --log_left) {
     const u32 half = 1u << (log_left - 1), i = threadIdx.x, own = i & (half - 1), left = 2 * (i - own) + own;
-    join(*with, nodes, left, left + half, i, i < blockDim.x >> (log_fold - log_left + 1));
+    join(with, nodes, left, left + half, i, i < blockDim.x >> (log_fold - log_left + 1));
   }
   if (threadIdx.x < blockDim.x >> log_fold) {
     const u32 place = blockIdx.x * (blockDim.x >> log_fold) + threadIdx.x;
@@ -326,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS)
 
 // The levels above one of 2^log_size nodes, `levels` of them. A block joins 2^levels neighbours. Levels lie one behind another.
 extern "C" __global__ void __launch_bounds__(HASH_THREADS)
-    codes_climb(const Constants* with, Digest* level, u32 log_size, u32 levels) {
+    codes_climb(const __grid_constant__ Constants with, Digest* level, u32 log_size, u32 levels) {
   __shared__ u32 nodes[DIGEST][HASH_THREADS];
   u32 s[WIDTH];
   {
@@ -336,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS)
                              b.low.x, b.low.y, b.low.z, b.low.w, b.high.x, b.high.y, b.high.z, b.high.w};
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) s[i] = both[i];
-    One::permute(s, *with);
+    WordPermutation::permute(s, with);
   }
 #pragma unroll
   for (int i = 0; i < DIGEST; ++i) nodes[i][threadIdx.x] = s[i];
@@ -347,7 +338,7 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS)
     if (threadIdx.x < own) level[(u64)blockIdx.x * own + threadIdx.x] = digest_of(nodes, threadIdx.x);
     if (done == levels) return;
     const u32 left = 2 * threadIdx.x;
-    join(*with, nodes, left, left + 1, threadIdx.x, threadIdx.x < own / 2);
+    join(with, nodes, left, left + 1, threadIdx.x, threadIdx.x < own / 2);
   }
 }
 
