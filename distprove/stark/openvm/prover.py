@@ -12,11 +12,12 @@ import numpy as np
 
 from distprove.errors import UsageError
 from distprove.stark.openvm.bus_prover import prove_buses
-from distprove.stark.openvm.commitment import Stacked, commit
+from distprove.stark.openvm.commitment import commit
 from distprove.stark.openvm.constraints_prover import ProverTrace, fractions, prove_constraints
 from distprove.stark.openvm.forms import BusWeights
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.params import SystemParams
+from distprove.stark.openvm.parts import PartCommitments
 from distprove.stark.openvm.proof import OpenVmProof, TraceShape
 from distprove.stark.openvm.stacking_prover import prove_stacking
 from distprove.stark.openvm.traces import AirTrace, CachedMain
@@ -28,12 +29,19 @@ from kernels.maths.babybear import Elements, ext_mul, ext_powers
 from kernels.maths.babybear_ntt import log2_of
 
 
-def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], steps: Steps) -> OpenVmProof:
+def prove(
+    kernels: OpenVmKernels,
+    key: OpenVmKey,
+    traces: Sequence[AirTrace],
+    steps: Steps,
+    parts: PartCommitments | None = None,
+) -> OpenVmProof:
     """Prove that traces fulfil the constraints of a key and balance its buses.
 
-    `traces` have passed `check_traces`. Raises UsageError for traces that do not fit the stack, do not balance their
-    buses, or whose cached parts have another commitment than stated. A trace that violates a constraint gives a proof
-    that does not verify, so callers must verify the proof.
+    `traces` have passed `check_traces`. `parts`, of the same kernels, has commitments of earlier proofs and keeps those
+    of this one. Raises UsageError for traces that do not fit the stack, do not balance their buses, or whose cached
+    parts have another commitment than stated. A trace that violates a constraint gives a proof that does not verify,
+    so callers must verify the proof.
     """
     k, params = kernels.babybear, key.params
     transcript = Transcript()
@@ -42,20 +50,32 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
     # 1. Commit to the common mains, tallest first, and to the parts with commitments of their own.
     ordered = sorted(traces, key=lambda trace: (-trace.height, trace.air))
     airs = [key.airs[trace.air] for trace in ordered]
+    with steps("load"):
+        common = [kernels.load(trace.common) for trace in ordered]
     with steps("main_stack"):
-        main = commit(kernels, params, [kernels.load(trace.common) for trace in ordered])
+        main = commit(kernels, params, common)
+        transcript.observe_words(main.tree.root)
     with steps("further_stacks"):
-        commitments, reads_next = [main], [[air.needs_next for air in airs]]
-        for trace, air in zip(ordered, airs, strict=True):
-            fixed = [] if air.preprocessed is None else [CachedMain(air.preprocessed.root, air.preprocessed.trace)]
-            for part in (*fixed, *trace.cached):
-                commitments.append(_commit_part(kernels, params, part, air.name))
-                reads_next.append([air.needs_next])
+        parts = PartCommitments(kernels, most=0) if parts is None else parts
+        preprocessed = [
+            parts.commit(params, CachedMain(air.preprocessed.root, air.preprocessed.trace), air.name)
+            if air.preprocessed is not None
+            else None
+            for air in airs
+        ]
+        cached = [
+            [parts.commit(params, part, air.name) for part in trace.cached]
+            for trace, air in zip(ordered, airs, strict=True)
+        ]
+    commitments, reads_next = [main], [[air.needs_next for air in airs]]
+    for air, fixed, others in zip(airs, preprocessed, cached, strict=True):
+        own = [*([] if fixed is None else [fixed]), *others]
+        commitments += [each.stacked for each in own]
+        reads_next += [[air.needs_next]] * len(own)
     if (width := sum(stacked.layout.width for stacked in commitments)) > params.w_stack:
         raise UsageError(f"the traces take {width} stacked columns, more than the key's {params.w_stack}")
 
-    # 2. Bind the shape of the traces, their commitments and the public values.
-    transcript.observe_words(main.tree.root)
+    # 2. Bind the shape of the traces, their other commitments and the public values.
     by_air = {trace.air: trace for trace in traces}
     for number, air in enumerate(key.airs):
         present = by_air.get(number)
@@ -78,11 +98,11 @@ def prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Sequence[AirTrace], st
             forms=air.forms,
             degree=air.max_constraint_degree,
             reads_next=air.needs_next,
-            parts=(*(kernels.load(part.columns) for part in trace.cached), kernels.load(trace.common)),
-            preprocessed=None if air.preprocessed is None else kernels.load(air.preprocessed.trace),
+            parts=(*(part.columns for part in others), columns),
+            preprocessed=None if fixed is None else fixed.columns,
             public=trace.public_values,
         )
-        for trace, air in zip(ordered, airs, strict=True)
+        for trace, air, columns, fixed, others in zip(ordered, airs, common, preprocessed, cached, strict=True)
     ]
     with steps("buses"):
         witness = transcript.grind(params.logup_pow_bits, k.least_witness)
@@ -124,13 +144,6 @@ def cube_point(params: SystemParams, point: Sequence[Elements]) -> list[Elements
     while len(squares) < params.log_skip:
         squares.append(ext_mul(squares[-1], squares[-1]))
     return [*squares[: params.log_skip], *point[1:]]
-
-
-def _commit_part(kernels: OpenVmKernels, params: SystemParams, part: CachedMain, name: str) -> Stacked:
-    stacked = commit(kernels, params, [kernels.load(part.columns)])
-    if not np.array_equal(stacked.tree.root, part.root):
-        raise UsageError(f"a preprocessed or cached trace of {name} has not the commitment that is stated for it")
-    return stacked
 
 
 def _shape(trace: AirTrace | None) -> TraceShape | None:

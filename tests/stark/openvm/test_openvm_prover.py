@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from distprove.errors import FormatError, UsageError
+from distprove.stark.openvm.parts import PartCommitments
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.traces import AirTrace, check_traces, read_traces
 from distprove.steps import Steps
@@ -77,6 +78,22 @@ def test_a_cached_part_has_the_commitment_that_is_stated(kernels: OpenVmKernels)
     traces[number] = replace(traces[number], cached=(changed, *others))
     with pytest.raises(UsageError, match="has not the commitment that is stated"):
         prove(kernels, key_of("cached"), traces, Steps())
+
+
+def test_parts_are_kept_for_further_proofs(kernels: OpenVmKernels) -> None:
+    parts = PartCommitments(kernels, most=1)
+    traces = traces_of("cached")
+    for _ in range(2):
+        proof = prove(kernels, key_of("cached"), traces, Steps(), parts)
+        assert proof.to_bytes() == proof_bytes("cached")
+    params = key_of("cached").params
+    [part, *_] = next(trace.cached for trace in traces if trace.cached)
+    first = parts.commit(params, part, "an AIR")
+    assert parts.commit(params, replace(part, columns=part.columns.copy()), "an AIR") is first
+    # Another trace with the same root is not taken for the one that is kept.
+    changed = replace(part, columns=part.columns[:, ::-1].copy())
+    with pytest.raises(UsageError, match="has not the commitment that is stated"):
+        parts.commit(params, changed, "an AIR")
 
 
 def test_traces_are_in_order_and_complete() -> None:
