@@ -32,7 +32,7 @@ class StackedPiece:
     log_rows: int
     """log2 of the cells of a column, at least log_skip."""
     kind: int
-    """Number of the kind of weights: columns of one kind have equal numbers of cells."""
+    """Number of the kind of weights: columns of one kind have the same factors in `StackedClaims.bind`."""
     claim: int
     """Number of the first column's claim. Column i scales by the powers 2 (claim + i) of `batch`, and its next row by
     one power more."""

@@ -11,20 +11,24 @@ from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.proof import StackingProof
 from distprove.stark.openvm.tables import lagrange
 from distprove.stark.openvm.transcript import Transcript
-from distprove.stark.openvm.univariate import multiply
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_stacking import StackedPiece
 from kernels.maths.babybear import (
     Elements,
+    P,
     ext_mul,
-    ext_power,
     ext_powers,
     ext_scale,
+    mul,
+    powers,
     root_of_unity,
     sub,
     total,
 )
 from kernels.maths.babybear_ntt import intt
+
+Kind = tuple[int, bool]
+"""log2 of 2^log_skip divided by a column's rows, 0 for one that has more; and whether it has more than 2^log_skip."""
 
 
 def prove_stacking(
@@ -42,14 +46,13 @@ def prove_stacking(
     """
     # 1. Draw one power for the claim of each column, and one for that of its next row.
     batch = np.array(transcript.sample_ext(), dtype=np.uint32)
-    pieces, log_heights = _pieces(commitments, reads_next)
+    pieces, kinds = _pieces(params.log_skip, commitments, reads_next)
     stacks = [stacked.columns for stacked in commitments]
     claims = kernels.stacking.claims(stacks, params.log_skip, pieces, point[1:], batch)
 
     # 2. The univariate round: s(Z), the sum over the cube of all columns times their weights.
-    weights = _row_weights(params.log_skip, log_heights, point[0])
-    length = 2 * (1 << params.log_skip) - 1
-    sent = total(multiply(intt(claims.sums(), -2), weights, length).reshape(-1, length, 4), 0)
+    weights = _row_weights(params.log_skip, kinds, point[0])
+    sent = _sum_of_products(intt(claims.sums(), -2), weights)
     transcript.observe_words(sent)
     drawn = np.array(transcript.sample_ext(), dtype=np.uint32)
 
@@ -66,47 +69,53 @@ def prove_stacking(
 
 
 def _pieces(
-    commitments: Sequence[Stacked], reads_next: Sequence[Sequence[bool]]
-) -> tuple[list[StackedPiece], list[int]]:
-    """The matrices that have columns, and log2 of the rows for each kind of weights: one kind for each height."""
-    pieces, log_heights, claim = [], list[int](), 0
+    log_skip: int, commitments: Sequence[Stacked], reads_next: Sequence[Sequence[bool]]
+) -> tuple[list[StackedPiece], list[Kind]]:
+    """The matrices that have columns, and the kinds of their weights over D."""
+    pieces, kinds, claim = [], list[Kind](), 0
     for number, stacked in enumerate(commitments):
         for placed in stacked.layout.traces:
             if not placed.width:
                 continue
-            if placed.log_height not in log_heights:
-                log_heights.append(placed.log_height)
-            kind, reads = log_heights.index(placed.log_height), reads_next[number][placed.trace]
-            place = number, placed.start, placed.width, placed.log_rows
-            pieces.append(StackedPiece(*place, kind, claim, reads))
+            kind = placed.log_rows - placed.log_height, placed.log_rows > log_skip
+            if kind not in kinds:
+                kinds.append(kind)
+            place, reads = (number, placed.start, placed.width, placed.log_rows), reads_next[number][placed.trace]
+            pieces.append(StackedPiece(*place, kinds.index(kind), claim, reads))
             claim += placed.width
-    return pieces, log_heights
+    return pieces, kinds
 
 
-def _row_weights(log_skip: int, log_heights: Sequence[int], at: Elements) -> Elements:
-    """The factors over D of the weights of columns with 2^log_height rows, for the point's first coordinate `at`.
+def _row_weights(log_skip: int, kinds: Sequence[Kind], at: Elements) -> Elements:
+    """The factors over D of the weights of columns of some kinds, for the point's first coordinate `at`.
 
     The weight of a row is `eq_row(Z) eq_cube(x)`. That of a next row is `next_row(Z) eq_cube(x)` plus `carry(Z)` times
     the difference of eq_cube moved by one, cyclically, and eq_cube: the step from the last point of D to 1 increments
     the bits. Returns the coefficients of eq_row, next_row - carry, and carry, (kinds, 3, 2^log_skip, 4).
 
-    A column of fewer than 2^log_skip rows fills every n-th row of D, n = 2^missing. Its weights are the polynomial that
-    is 1 at these rows and 0 at the others, times those over the smaller subgroup, at the n-th power of the point.
+    A column of fewer than 2^log_skip rows fills every n-th row of D, n = 2^missing. Its weights are those over the
+    subgroup of these rows, at the n-th power of the point, times the polynomial that is 1 there and 0 elsewhere.
     """
-    known: dict[tuple[int, bool], Elements] = {}
-    kinds = [(max(0, log_skip - log_height), log_height > log_skip) for log_height in log_heights]
+    run = 1 << log_skip
+    mean = np.asarray(pow(run, -1, P), dtype=np.uint32)
+    here = mul(ext_powers(at, run), mean)
+    after = ext_scale(here, powers(root_of_unity(log_skip), run))
+    found = []
     for missing, has_cube in kinds:
-        if (missing, has_cube) in known:
-            continue
-        log_rows = log_skip - missing
-        here = ext_power(at, 1 << missing)
-        after = ext_scale(here, np.asarray(root_of_unity(log_rows), dtype=np.uint32))
-        # The rows z with w^z in the smaller subgroup are the multiples of n: eq is 1 there and 0 elsewhere.
-        taken = slice(None, None, 1 << missing)
-        eq_row, next_row, carry = (np.zeros((1 << log_skip, 4), dtype=np.uint32) for _ in range(3))
-        eq_row[taken], next_row[taken] = lagrange(log_rows, here), lagrange(log_rows, after)
-        if has_cube:
-            # eq_D(Z, 1) eq_D(w r, 1), of which the factor of Z is a polynomial
-            carry[0] = lagrange(log_skip, after)[0]
-        known[missing, has_cube] = intt(np.stack((eq_row, sub(next_row, carry), carry)), -2)
-    return np.stack([known[kind] for kind in kinds])
+        # eq over a subgroup of m points is the sum over k < m of at^k Z^(m - k), divided by m. That it is 0 elsewhere
+        # on D repeats its coefficients. The n-th powers of the point, and of its root of unity, are every n-th one.
+        of_row, of_next = (np.roll(each[:: 1 << missing][::-1], 1, axis=0) for each in (here, after))
+        eq_row, next_row = (np.tile(each, (1 << missing, 1)) for each in (of_row, of_next))
+        # eq_D(Z, 1) eq_D(w r, 1): of the former all coefficients are equal.
+        carry = np.tile(mul(total(after, 0), mean) if has_cube else np.zeros(4, dtype=np.uint32), (run, 1))
+        found.append(np.stack((eq_row, sub(next_row, carry), carry)))
+    return np.stack(found)
+
+
+def _sum_of_products(a: Elements, b: Elements) -> Elements:
+    """Return the sum of the products of polynomials a and b (..., n, 4), which are few: coefficients (2 n - 1, 4)."""
+    n = a.shape[-2]
+    outer = np.zeros((n, 2 * n, 4), dtype=np.uint32)
+    outer[:, :n] = total(ext_mul(a[..., :, None, :], b[..., None, :, :]).reshape(-1, n, n, 4), 0)
+    # Row i moves i places to the right if rows are one shorter.
+    return total(outer.reshape(-1, 4)[: n * (2 * n - 1)].reshape(n, -1, 4), 0)

@@ -6,28 +6,28 @@ variable therefore joins neighbouring entries.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from kernels.cpu.openvm.tables import eq_table as eq_table
 from kernels.interface.babybear import BabyBearKernels
-from kernels.maths.babybear import Elements, P, ext_mul, ext_one, ext_scale, powers, root_of_unity
-from kernels.maths.babybear_ntt import ntt
+from kernels.maths.babybear import Elements, P, ext_powers, mul, powers, root_of_unity, total
 
 
 def lagrange(log_skip: int, at: Elements) -> Elements:
     """Return eq_D(at, w^z) for all z, (2^log_skip, 4): the weights that give a polynomial's value at `at` from its
     values on D."""
-    n = 1 << log_skip
-    exponents = -np.arange(n)
-    # eq_D(x, w^z) is the mean over k < 2^log_skip of (x / w^z)^k.
-    powers_of_x = [ext_one()]
-    for _ in range(n - 1):
-        powers_of_x.append(ext_mul(powers_of_x[-1], at))
-    return np.ascontiguousarray(ext_scale(ntt(np.stack(powers_of_x), -2)[exponents % n], _inverse(n)))
+    powers_of_x = ext_powers(at, 1 << log_skip)
+    return total(mul(_inverse_roots(log_skip)[..., None], powers_of_x), 1)
 
 
-def _inverse(n: int) -> Elements:
-    return np.asarray(pow(n, -1, P), dtype=np.uint32)
+@cache
+def _inverse_roots(log_n: int) -> Elements:
+    """Row z, item k: w^(-z k) divided by n. eq_D(x, w^z) is the mean over k < n of (x / w^z)^k."""
+    n = 1 << log_n
+    exponents = -np.outer(np.arange(n), np.arange(n)) % n
+    return mul(roots(log_n)[exponents], np.asarray(pow(n, -1, P), dtype=np.uint32))
 
 
 def roots(log_n: int) -> Elements:
