@@ -109,8 +109,10 @@ def prove(
         alpha, beta = (np.array(transcript.sample_ext(), dtype=np.uint32) for _ in range(2))
         longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))
-        found = fractions(kernels, prover_traces, params.log_skip, weights)
-        buses, bus_point = prove_buses(kernels, transcript, witness, found)
+        # No name keeps the fractions, which are as large as the stacked columns, longer than their sum takes.
+        buses, bus_point = prove_buses(
+            kernels, transcript, witness, fractions(kernels, prover_traces, params.log_skip, weights)
+        )
 
     # 4. One sumcheck for all constraints, and for the claims about the fractions.
     with steps("constraints"):
