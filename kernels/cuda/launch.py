@@ -159,6 +159,7 @@ class CudaKernel:
         self.resources = resources
         self._sm_count = device.sm_count
         self._meter = device.meter
+        self._traffic = device.traffic
         self._queue = queue
         self._function = function
         self._blocks: dict[int, int] = {}
@@ -196,6 +197,7 @@ class CudaKernel:
             now.arrays += [array for array in arrays if array.data.mem.ptr not in now.own]
         if self._meter.waiting:
             self._meter.resume()
+        self._traffic.launches += 1
         # The driver's own call, because CuPy's takes no struct of several words by value and costs twice as much.
         shape = (*_triple(grid), *_triple(block), shared)
         cupy.cuda.driver.launchKernel(self._function.ptr, *shape, queue.stream.ptr, parameters.address, 0)
@@ -211,8 +213,11 @@ class CudaKernel:
 class CudaFetch:
     """A copy to pinned memory that `result` waits for."""
 
-    def __init__(self, array: Array, stream: CudaStream, buffers: PinnedBuffers, meter: EventMeter) -> None:
+    def __init__(
+        self, array: Array, stream: CudaStream, buffers: PinnedBuffers, meter: EventMeter, traffic: Traffic
+    ) -> None:
         self._meter = meter
+        self._traffic = traffic
         self._array: Array | None = array  # keeps the memory until the copy is done
         self._buffers = buffers
         self._shape, self._dtype, self._nbytes = array.shape, array.dtype, array.nbytes
@@ -225,6 +230,7 @@ class CudaFetch:
     def result(self) -> HostArray:
         if self._host is None:
             self._meter.pause()
+            self._traffic.waits += 1
             self._event.synchronize()
             flat = np.frombuffer(self._memory, dtype=self._dtype, count=math.prod(self._shape))
             self._host = flat.reshape(self._shape).copy()
@@ -498,6 +504,7 @@ class CudaDevice:
         host = np.empty(array.shape, array.dtype)
         if host.nbytes:
             self.meter.pause()
+            self.traffic.waits += 1
             self._copy_stream.wait(self.stream.record())
             self._staging.to_host(host, array.data.ptr, self._copy_stream.stream)
             self.traffic.to_host += host.nbytes
@@ -538,7 +545,7 @@ class CudaDevice:
     def fetch(self, array: Array, stream: Stream | None = None) -> Pending:
         _require_contiguous(array)
         self.traffic.to_host += array.nbytes
-        return CudaFetch(array, self._queue(stream), self._fetch_buffers, self.meter)
+        return CudaFetch(array, self._queue(stream), self._fetch_buffers, self.meter, self.traffic)
 
     def address(self, array: Array) -> int:
         _require_contiguous(array)

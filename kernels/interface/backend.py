@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -39,16 +39,25 @@ SelfBackend = TypeVar("SelfBackend", bound="Backend")
 
 @dataclass
 class Traffic:
-    """Bytes copied between host and device memory since the backend was created (zero on the CPU)."""
+    """Traffic between host and device since the backend was created (zero on the CPU)."""
 
     to_device: int = 0
+    """Bytes copied to the device."""
     to_host: int = 0
+    """Bytes copied to the host."""
+    launches: int = 0
+    """Kernels that were queued. The kernels of a recording count when it is made."""
+    waits: int = 0
+    """Times that the host waited for a result of the device."""
 
     def snapshot(self) -> Traffic:
-        return Traffic(self.to_device, self.to_host)
+        return replace(self)
 
     def since(self, earlier: Traffic) -> Traffic:
-        return Traffic(self.to_device - earlier.to_device, self.to_host - earlier.to_host)
+        return Traffic(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
+
+    def plus(self, other: Traffic) -> Traffic:
+        return Traffic(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass

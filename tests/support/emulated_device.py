@@ -126,12 +126,14 @@ class EmulatedStream:
 class EmulatedFetch:
     """A copy that is already there."""
 
-    def __init__(self, array: Array, meter: EventMeter) -> None:
+    def __init__(self, array: Array, meter: EventMeter, traffic: Traffic) -> None:
         self._host = array.copy()
         self._meter = meter
+        self._traffic = traffic
 
     def result(self) -> HostArray:
         self._meter.pause()
+        self._traffic.waits += 1
         return self._host
 
 
@@ -199,6 +201,7 @@ class EmulatedKernel:
             with _running:
                 self._run((ctypes.c_uint * 3)(*shape), (ctypes.c_uint * 3)(*size), ctypes.c_size_t(shared), pointers)
 
+        self._device.traffic.launches += 1
         self._device.run(run)
 
     def launch_items(
@@ -348,6 +351,7 @@ class EmulatedDevice:
     def download(self, array: Array) -> HostArray:
         assert self._recorded is None
         self.meter.pause()
+        self.traffic.waits += 1
         self.traffic.to_host += array.nbytes
         self.did["download"] += 1
         return np.array(array)
@@ -372,7 +376,7 @@ class EmulatedDevice:
         assert self._recorded is None
         self.traffic.to_host += array.nbytes
         self.did["download"] += 1
-        return EmulatedFetch(array, self.meter)
+        return EmulatedFetch(array, self.meter, self.traffic)
 
     def address(self, array: Array) -> int:
         assert array.flags.c_contiguous
