@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Mapping
@@ -89,6 +90,31 @@ class Container:
             last = max(last, stop)
         if last != len(self._body):
             raise FormatError(f"{self.what}: {len(self._body) - last} bytes behind its last array")
+
+
+class Writer:
+    """Collects the arrays of a file that is written."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Elements] = []
+        self._end = 0
+
+    def add(self, array: Elements) -> dict[str, Any]:
+        """Append an array of two axes. Returns its place, as the header names it."""
+        offset = -(-self._end // ALIGNMENT) * ALIGNMENT
+        self._end = offset + 4 * array.size
+        self._arrays.append(array)
+        return {"offset": offset, "shape": list(array.shape)}
+
+    def assembled(self, magic: bytes, name: str, header: Mapping[str, Any]) -> bytes:
+        """Return the file: its header of the format `name`, and the arrays behind it."""
+        whole = {**header, "format": name, "version": VERSION}
+        text = json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        data = bytearray(_FRONT.pack(magic, len(text)) + text)
+        for array in self._arrays:
+            data += bytes(-len(data) % ALIGNMENT)
+            data += array.astype("<u4").tobytes()
+        return bytes(data)
 
 
 def fields(value: Any, kinds: Mapping[str, Any], what: str) -> dict[str, Any]:

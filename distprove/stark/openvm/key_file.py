@@ -1,4 +1,4 @@
-"""The file of a key, whose format is `tests/interop/openvm-judge/FORMAT.md`."""
+"""The file of a key, read and written. Its format is `tests/interop/openvm-judge/FORMAT.md`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from distprove.errors import FormatError, InvalidKey
-from distprove.stark.openvm.container import KEY_MAGIC, Container, digest, fields, integers
+from distprove.stark.openvm.container import KEY_MAGIC, Container, Writer, digest, fields, integers
 from distprove.stark.openvm.graph import MAX_BUS, Graph, Interaction, is_column
 from distprove.stark.openvm.key import HeightConstraint, OpenVmAir, OpenVmKey, Preprocessed, Widths
 from distprove.stark.openvm.key_hash import key_hash
@@ -16,18 +16,35 @@ from distprove.stark.openvm.params import Proximity, SystemParams, WhirParams
 from distprove.stark.openvm.proof import CODEC_VERSION
 from kernels.maths.babybear import TWO_ADICITY
 
+KEY_FORMAT = "openvm-key"
 MAX_WIDTH = 1 << 24
 MAX_PUBLIC_VALUES = 1 << 16
 
 
 def read_key(path: Path) -> OpenVmKey:
     """Read a key's file. Raises InputError, FormatError, or InvalidKey if its hash is not that of its content."""
-    return _key(Container.read(path, KEY_MAGIC, "openvm-key"))
+    return _key(Container.read(path, KEY_MAGIC, KEY_FORMAT))
 
 
 def key_from_bytes(data: bytes, what: str = "key") -> OpenVmKey:
     """Parse a key's file. Raises FormatError, or InvalidKey if its hash is not that of its content."""
-    return _key(Container(data, KEY_MAGIC, "openvm-key", what))
+    return _key(Container(data, KEY_MAGIC, KEY_FORMAT, what))
+
+
+def key_to_bytes(key: OpenVmKey) -> bytes:
+    """Return a key's file: the same bytes as openvm-judge writes."""
+    writer = Writer()
+    header = {
+        "codec_version": CODEC_VERSION,
+        "params": _params_header(key.params),
+        "trace_height_constraints": [
+            {"coefficients": list(each.coefficients), "threshold": each.threshold} for each in key.height_constraints
+        ],
+        "max_constraint_degree": key.params.max_constraint_degree,
+        "pre_hash": key.pre_hash.tolist(),
+        "airs": [_air_header(air, writer) for air in key.airs],
+    }
+    return writer.assembled(KEY_MAGIC, KEY_FORMAT, header)
 
 
 def _key(file: Container) -> OpenVmKey:
@@ -207,3 +224,65 @@ def _preprocessed(file: Container, header: Any, width: int, params: SystemParams
 
 def _integer(value: Any, below: int, what: str) -> int:
     return integers([value], below, what)[0]
+
+
+def _params_header(params: SystemParams) -> dict[str, Any]:
+    whir, proximity = params.whir, params.whir.proximity
+    regimes: dict[str, Any] = {
+        "UniqueDecoding": "UniqueDecoding",
+        "ListDecoding": {"ListDecoding": {"m": proximity.multiplicity}},
+        "SplitUniqueList": {
+            "SplitUniqueList": {"m": proximity.multiplicity, "list_start_round": proximity.list_start_round}
+        },
+    }
+    return {
+        "l_skip": params.log_skip,
+        "n_stack": params.n_stack,
+        "w_stack": params.w_stack,
+        "log_blowup": params.log_blowup,
+        "whir": {
+            "k": whir.log_fold,
+            "rounds": [{"num_queries": count} for count in whir.queries],
+            "mu_pow_bits": whir.mu_pow_bits,
+            "query_phase_pow_bits": whir.query_pow_bits,
+            "folding_pow_bits": whir.folding_pow_bits,
+            "proximity": regimes[proximity.regime],
+        },
+        "logup": {
+            "max_interaction_count": params.max_interactions,
+            "log_max_message_length": params.log_max_message_length,
+            "pow_bits": params.logup_pow_bits,
+        },
+        "max_constraint_degree": params.max_constraint_degree,
+    }
+
+
+def _air_header(air: OpenVmAir, writer: Writer) -> dict[str, Any]:
+    fixed = air.preprocessed
+    return {
+        "name": air.name,
+        "is_required": air.is_required,
+        "num_public_values": air.public_values,
+        "need_rot": air.needs_next,
+        "max_constraint_degree": air.max_constraint_degree,
+        "width": {
+            "preprocessed": air.widths.preprocessed,
+            "cached_mains": list(air.widths.cached),
+            "common_main": air.widths.common,
+        },
+        "preprocessed": None
+        if fixed is None
+        else {
+            "commit": fixed.root.tolist(),
+            "hypercube_dim": fixed.n,
+            "stacking_width": fixed.stacked_width,
+            "trace": writer.add(fixed.trace),
+        },
+        "nodes": writer.add(air.graph.nodes),
+        "constraints": list(air.graph.constraints),
+        "interactions": [
+            {"bus": each.bus, "count": each.count, "weight": each.weight, "message": list(each.message)}
+            for each in air.graph.interactions
+        ],
+        "unused_variables": writer.add(air.unused_variables),
+    }

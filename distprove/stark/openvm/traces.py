@@ -5,6 +5,7 @@ The format is `tests/interop/openvm-judge/FORMAT.md`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -12,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from distprove.errors import FormatError
-from distprove.stark.openvm.container import TRACES_MAGIC, Container, digest, fields, integers
+from distprove.stark.openvm.container import TRACES_MAGIC, Container, Writer, digest, fields, integers
 from distprove.stark.openvm.key import OpenVmAir, OpenVmKey
 from kernels.maths.babybear import Elements, P
 
+TRACES_FORMAT = "openvm-traces"
 MAX_LOG_HEIGHT = 27
 
 
@@ -48,7 +50,25 @@ class AirTrace:
 
 def read_traces(path: Path, key: OpenVmKey) -> tuple[AirTrace, ...]:
     """Read a traces' file. Raises InputError, or FormatError if it is malformed or not of the key's shape."""
-    return parse_traces(Container.read(path, TRACES_MAGIC, "openvm-traces"), key)
+    return parse_traces(Container.read(path, TRACES_MAGIC, TRACES_FORMAT), key)
+
+
+def traces_to_bytes(traces: Sequence[AirTrace]) -> bytes:
+    """Return the file of traces, which are by ascending number of the AIR: the same bytes as openvm-judge writes."""
+    writer = Writer()
+    header = [
+        {
+            "air": trace.air,
+            "height": trace.height,
+            "public_values": list(trace.public_values),
+            "cached_mains": [
+                {"commit": part.root.tolist(), "trace": writer.add(part.columns)} for part in trace.cached
+            ],
+            "common_main": writer.add(trace.common),
+        }
+        for trace in traces
+    ]
+    return writer.assembled(TRACES_MAGIC, TRACES_FORMAT, {"traces": header})
 
 
 def parse_traces(file: Container, key: OpenVmKey) -> tuple[AirTrace, ...]:
