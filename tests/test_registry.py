@@ -37,6 +37,7 @@ OF_ONE_SYSTEM = (
             "key",
             "new",
             "openvm",
+            "openvm_profile",
             "programs",
             "prove_openvm",
             "proof_json",
@@ -54,8 +55,8 @@ OF_ONE_SYSTEM = (
     *(
         f"distprove/measure/{name}"
         for name in (
-            *("campaign/", "filecoin.py", "groth16.py", "performance_page.py"),
-            *("stark.py", "stark_limits.py", "tables.py", "versus.py", "wheels.py"),
+            *("campaign/", "filecoin.py", "groth16.py", "openvm_profile.py", "openvm_segments.py"),
+            *("performance_page.py", "stark.py", "stark_limits.py", "tables.py", "versus.py", "wheels.py"),
         )
     ),
 )

@@ -28,6 +28,14 @@ class Computing(OptionGroup):
         return open_backend(self.backend, device=device, threads=self.threads)
 
 
+@dataclass(frozen=True)
+class Measure(Computing):
+    """Options that say on which backend a benchmark runs, and how often."""
+
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")] = 7
+    device: Annotated[int, typer.Option(min=0, help="CUDA device.")] = 0
+
+
 @contextmanager
 def open_backend(
     name: str = "auto", *, device: int = 0, threads: int | None = None, budget: int | None = None

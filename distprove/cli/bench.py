@@ -1,19 +1,19 @@
-"""`distprove bench {msm,ntt,groth16,stark,versus,filecoin,scaling,service}`."""
+"""`distprove bench {msm,ntt,groth16,stark,versus,filecoin,openvm-profile,scaling,service}`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from distprove.cli import programs
-from distprove.cli.backends import Computing
+from distprove.cli.backends import Measure
 from distprove.cli.console import format_seconds, reports_errors
 from distprove.cli.filecoin import filecoin
 from distprove.cli.measured import document, show, tell
+from distprove.cli.openvm_profile import openvm_profile
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
@@ -28,14 +28,6 @@ app = App(
 
 Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
 CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all.")]
-
-
-@dataclass(frozen=True)
-class Measure(Computing):
-    """Options that say on which backend a benchmark runs, and how often."""
-
-    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")] = 7
-    device: Annotated[int, typer.Option(min=0, help="CUDA device.")] = 0
 
 
 @app.callback()
@@ -184,6 +176,7 @@ def versus(
 
 
 app.command("filecoin")(filecoin)
+app.command("openvm-profile")(openvm_profile)
 app.command("scaling")(scaling)
 app.command("service")(service)
 

@@ -155,6 +155,30 @@ def _cluster(document: Document) -> list[Table]:
     return [Table(head, rows, texts=0)]
 
 
+def _openvm_profile(document: Document) -> list[Table]:
+    """Each segment with its size and its time; then, for each stage, the times of all segments, and what one proof
+    launched and waited for there."""
+    whole, stages, made = [], [], document["summary"]
+    for row in document["rows"]:
+        facts = row["facts"]
+        values = [str(facts["airs"]), f"{facts['cells'] / 1e6:.1f} M", f"{facts['fractions'] / 1e6:.1f} M"]
+        values += [milliseconds(row["seconds"]["median"]), milliseconds(facts["verify_seconds"])]
+        peak = facts["peak_bytes"]
+        whole.append([row["what"], *values, "-" if peak is None else f"{peak / 1e9:.2f} GB"])
+    head = ["", "AIRs", "cells", "fractions", "proof", "verification", "device memory"]
+    for name, times in made["stages"].items():
+        counts = [row["facts"]["counts"][name] for row in document["rows"]]
+        most = (max(each[kind] for each in counts) for kind in ("launches", "waits"))
+        values = [milliseconds(times["median_seconds"]), f"{times['total_seconds']:.3f} s"]
+        stages.append([name.replace("_", " "), *values, *map(str, most)])
+    times = [milliseconds(made["median_seconds"]), f"{made['total_seconds']:.3f} s", "", ""]
+    stages.append([f"proofs of {made['segments']} segments", *times])
+    return [
+        Table(head, whole),
+        Table(["stage", "median", "sum", "most launches", "most waits"], stages, title="By stage:"),
+    ]
+
+
 _TABLES: dict[str, Callable[[Document], list[Table]]] = {
     "peers": _peers,
     "versions": _peers,
@@ -162,6 +186,7 @@ _TABLES: dict[str, Callable[[Document], list[Table]]] = {
     "stark": _stark,
     "scaling": _scaling,
     "filecoin": _filecoin,
+    "openvm-profile": _openvm_profile,
     "service": _service,
     "cluster": _cluster,
 }

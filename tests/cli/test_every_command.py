@@ -34,6 +34,7 @@ from tests.support.ptau_ceremony import PERSONS, make_ptau
 from tests.support.toy_program import toy_program
 
 GUEST = ROOT / "tests" / "stark" / "riscv" / "guests" / "sha256.elf"
+PROFILE = ROOT / "tests" / "measure" / "openvm" / "reth-excerpt.jsonl"
 OWN = "MODULE:CLASS"
 SMALL: dict[str, tuple[object, ...]] = {
     "fibonacci": ("--rows", 16),
@@ -155,6 +156,7 @@ RUNS: dict[str, Words] = {
     "bench groth16": lambda here: ("--sizes", 6, *ONCE),
     "bench versus": lambda here: (here.peer(), "--zkey", here.job.zkey, "--wtns", here.witness, *ONCE),
     "bench filecoin": lambda here: ("--config", "squares", "--threads", 1),
+    "bench openvm-profile": lambda here: (PROFILE, "--segments", 0, "--scale-height", -22, *ONCE),
     "bench scaling": lambda here: (here.job_file(), "--workers", 1, "--over", "local", "--partitions", 12),
     "bench service": lambda here: (here.job_file(), "--jobs", 10, "--repeats", 1, "--gpus", 0, "--threads", 2),
     "sweep": lambda here: (

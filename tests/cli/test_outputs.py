@@ -44,6 +44,7 @@ READ = {
         "traces",
         "gnark_pk",
         "gnark_vk",
+        "profile",
     ),
 }
 """Names of the paths that commands read."""

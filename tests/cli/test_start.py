@@ -39,6 +39,7 @@ BESIDE = {
         "backends",
         "filecoin",
         "measured",
+        "openvm_profile",
         "option_groups",
         "programs",
         "prove",
