@@ -145,7 +145,7 @@ def job_file(
     _start(Job.from_toml(path), folder, execution, as_json)
 
 
-app.command(prove_openvm.COMMAND, hidden=True)(prove_openvm.prove_traces)
+app.command(prove_openvm.COMMAND, hidden=True, cls=VariadicCommand)(prove_openvm.prove_traces)
 
 
 def system_command(system: str) -> Any:

@@ -52,3 +52,28 @@ def test_both_files_are_needed(tmp_path: Path) -> None:
     done = run("prove", "stark", *GIVEN[:2], "--out", tmp_path / "run")
     assert done.exit_code == 2
     assert "--traces" in done.output
+
+
+def test_several_files_of_traces_give_a_proof_each(tmp_path: Path) -> None:
+    traces = GIVEN[-1]
+    other = tmp_path / "other.bin"
+    other.write_bytes(Path(traces).read_bytes())
+    given = ("prove", "stark", *GIVEN, other, "--out", tmp_path / "run", "--backend", "cpu", "--threads", 1)
+    done = run(*given, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert [Path(each["proof"]).name for each in told["proofs"]] == ["proof-0.bin", "proof-1.bin"]
+    assert [(tmp_path / "run" / f"proof-{i}.bin").read_bytes() for i in range(2)] == [proof_bytes(NAME)] * 2
+    assert "proof-0.bin is there already" in why_refused(run(*given))
+    shown = run(*given, "--overwrite")
+    assert "2 proofs of OpenVM 2" in shown.output
+
+
+def test_the_file_whose_traces_are_wrong_is_named(tmp_path: Path) -> None:
+    data = bytearray((GOLDEN / "interactions" / "traces.bin").read_bytes())
+    data[-4] ^= 1
+    (tmp_path / "wrong.bin").write_bytes(data)
+    given = ("--openvm-key", key_path("interactions"), "--traces", GOLDEN / "interactions" / "traces.bin")
+    done = run("prove", "stark", *given, tmp_path / "wrong.bin", "--out", tmp_path / "run", "--backend", "cpu")
+    assert done.exit_code == 2, done.output
+    assert "wrong.bin: the traces do not balance" in " ".join(done.output.split())
