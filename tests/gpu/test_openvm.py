@@ -1,0 +1,57 @@
+"""OpenVM's proofs on a GPU: the bytes of stark-backend's own prover, and memory that comes back."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from distprove.measure.openvm_segments import key_of as key_of_segment
+from distprove.measure.openvm_segments import log_stacked, read_profile, scaled, traces_of
+from distprove.stark.openvm.prover import prove
+from distprove.stark.openvm.traces import read_traces
+from distprove.steps import Steps
+from kernels.cuda.backend import CudaBackend
+from kernels.maths.babybear import P
+from tests.support import ROOT
+from tests.support.numpy_babybear import NumpyBabyBear
+from tests.support.openvm_golden import GOLDEN, NAMES, key_of, proof_bytes
+
+pytestmark = pytest.mark.gpu
+
+EXCERPT = ROOT / "tests" / "measure" / "openvm" / "reth-excerpt.jsonl"
+DIGESTS = {
+    -6: "c6ac9ba64d527d34406e17bfdf65d67b20690467369573d99a92a0c6b0dacaf1",
+    -4: "7030e83eb5df755c2989a9d6fdba7ed5d4ee14f1d364937990041fdfb6e9fffc",
+}
+"""SHA-256 of the proofs that stark-backend's CPU prover wrote for the second segment there, its heights times 2 to
+these: up to 2^16 and 2^18 rows, 34 AIRs with up to 2,634 columns."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_bytes_as_their_prover(name: str, cuda: CudaBackend) -> None:
+    key = key_of(name)
+    proof = prove(cuda.openvm, key, read_traces(GOLDEN / name / "traces.bin", key), Steps())
+    assert proof.to_bytes() == proof_bytes(name)
+
+
+@pytest.mark.parametrize("log_n", [1, 9, 16])
+def test_transforms_and_hashes_of_many_columns(log_n: int, cuda: CudaBackend) -> None:
+    values = np.random.default_rng(log_n).integers(0, P, (16, 1 << log_n)).astype(np.uint32)
+    numpy = NumpyBabyBear()
+    assert np.array_equal(cuda.babybear.ntt(values), numpy.ntt(values))
+    rows = np.ascontiguousarray(values.T)
+    assert np.array_equal(cuda.babybear.hash_rows(rows), numpy.hash_rows(rows))
+
+
+@pytest.mark.parametrize("log_factor", DIGESTS)
+def test_a_segment_of_a_block_gives_the_bytes_of_their_prover(log_factor: int, cuda: CudaBackend) -> None:
+    segment = scaled(read_profile(EXCERPT)[1], log_factor)
+    key, traces = key_of_segment(segment, log_stacked(log_factor)), traces_of(segment)
+    proof = prove(cuda.openvm, key, traces, Steps()).to_bytes()
+    assert hashlib.sha256(proof).hexdigest() == DIGESTS[log_factor]
+    del proof
+    free = cuda.device.memory_free()
+    prove(cuda.openvm, key, traces, Steps())
+    assert cuda.device.memory_free() == free, "a second proof leaves no memory behind"
