@@ -1,15 +1,17 @@
 """Several partitions in flight on one prover: while one computes, the next is staged and the previous is assembled.
 
-Partitions are started in the order in which they arrive. Work that does not need the device to be free runs beside it
-on the calling threads: copying the next partition's data over (`stage`), and waiting for results and assembling them
-(`result`). Any thread may call; the module does not care where the threads come from.
+Partitions are started in the order in which they arrive, but for urgent ones, which go before those that have not
+started. Work that does not need the device to be free runs beside it on the calling threads: copying the next
+partition's data over (`stage`), and waiting for results and assembling them (`result`). Any thread may call; the module
+does not care where the threads come from.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -42,42 +44,57 @@ def attempted(call: Callable[[], Any]) -> Timed:
 
 
 class Line:
-    """A queue of places in order of arrival. They are staged in that order. A place is then alone at the head, and last
-    beside others until it ends."""
+    """A queue of places: the more urgent go before those that have not come to the head, else in order of arrival. They
+    are staged in that order. A place is then alone at the head, and last beside others until it ends."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._joined = 0
-        self._staged = _Passed()
-        self._head = _Passed()
-        self._over = _Passed()
+        self._turns: list[Turn] = []
+        """Those that are not over, in the order in which they are served."""
+        self.passes_staged = True
+        """Whether an urgent place may go before those that are staged, and so hold memory."""
         self.marker: CrashMarker | None = None
         """Where the partition is written that computes."""
 
-    def join(self) -> Turn:
-        """Take a place behind all others. It must be used as a context manager, or the line stops there."""
+    def join(self, rank: int | None = None) -> Turn:
+        """Take a place: behind all others, or with a `rank` before those with a higher one that are not at the head.
+        Nobody goes before a place without a rank. It must be used as a context manager, or the line stops there."""
         with self._changed:
-            self._joined += 1
-            return Turn(self, self._joined - 1)
+            turn, place = Turn(self, 0 if rank is None else rank), len(self._turns)
+            while rank is not None and place and self._may_pass(self._turns[place - 1], rank):
+                place -= 1
+            self._turns.insert(place, turn)
+            return turn
+
+    def _may_pass(self, turn: Turn, rank: int) -> bool:
+        return turn.rank > rank and not turn.at_head and (self.passes_staged or not turn.is_staged)
 
     def _wait(self, arrived: Callable[[], bool]) -> None:
         with self._changed:
             self._changed.wait_for(arrived)
 
-    def _pass(self, number: int, *marks: _Passed) -> None:
-        with self._changed:
-            for mark in marks:
-                mark.add(number)
-            self._changed.notify_all()
+    def _in_front(self, turn: Turn) -> Iterator[Turn]:
+        """The places before this one that are not over. Called with the lock held."""
+        return itertools.takewhile(lambda other: other is not turn, self._turns)
+
+    def _behind(self, turn: Turn) -> list[Turn]:
+        return self._turns[self._turns.index(turn) + 1 :]
 
 
 class Turn:
     """A place in a line, kept until the end of the `with` block."""
 
-    def __init__(self, line: Line, number: int) -> None:
+    def __init__(self, line: Line, rank: int) -> None:
         self._line = line
-        self._number = number
-        self._joined = time.time()
+        self.rank = rank
+        self._front_left = self._front_over = time.time()
+        """When the last place in front left the head, and when the last one was over."""
+        self._is_over = False
+        self._left_head = False
+        self.is_staged = False
+        """Whether the next place may be staged."""
+        self.at_head = False
+        """Whether it has come to the head, so that nobody goes before it any more."""
         self.begun = False
         """Whether its own work has begun: what was in front is over, or has left the head."""
         self.partition: PartitionId | None = None
@@ -85,68 +102,100 @@ class Turn:
 
     def wait_for_room(self, others: int) -> float:
         """Wait until at most `others` of the places in front are not over; returns since when that has been so."""
-        over = self._line._over
-        self._line._wait(lambda: self._number - over.count <= others)
+        line = self._line
+
+        def arrived() -> bool:
+            room = sum(1 for _ in line._in_front(self)) <= others
+            self.at_head |= room and not others
+            return room
+
+        line._wait(arrived)
         if not others:
             self._begin()
-        return max(self._joined, over.since)
+        return self._front_over
 
     def wait_to_stage(self) -> None:
         """Wait until every place in front is staged, or needs no staging: one behind may not take the memory that it
         needs."""
-        staged = self._line._staged
-        self._line._wait(lambda: staged.count >= self._number)
+        self._line._wait(lambda: all(turn.is_staged for turn in self._line._in_front(self)))
 
     def let_stage(self) -> None:
         """Let the next place be staged."""
-        self._line._pass(self._number, self._line._staged)
+        with self._line._changed:
+            self.is_staged = True
+            self._line._changed.notify_all()
 
     def wait_for_head(self) -> float:
         """Wait until all places in front have left the head; returns since when that has been so."""
-        head = self._line._head
-        self._line._wait(lambda: head.count == self._number)
+        line = self._line
+
+        def arrived() -> bool:
+            self.at_head |= all(turn._left_head for turn in line._in_front(self))
+            return self.at_head
+
+        line._wait(arrived)
         self._begin()
-        return max(self._joined, head.since)
+        return self._front_left
 
     def leave_head(self) -> None:
         """Let the next place come to the head."""
-        self._line._pass(self._number, self._line._head)
+        with self._line._changed:
+            self._leave_head()
+            self._line._changed.notify_all()
+
+    def passed_staged(self) -> bool:
+        """Whether a place behind this one is staged: it went before that one, which holds memory."""
+        with self._line._changed:
+            return any(turn.is_staged for turn in self._line._behind(self))
+
+    def step_back(self) -> None:
+        """Go behind the places that are staged, for whose memory this one has to wait."""
+        line = self._line
+        with line._changed:
+            staged = [turn for turn in line._behind(self) if turn.is_staged]
+            if staged:
+                line._turns.remove(self)
+                line._turns.insert(line._turns.index(staged[-1]) + 1, self)
+            self.at_head = False
+            line._changed.notify_all()
+        self._clear_mark()
+        self.begun = False
 
     def leave(self) -> None:
         """End the place. A second call does nothing."""
-        if self.begun and self.partition is not None and self._line.marker is not None:
-            self._line.marker.clear(self.partition)
-        self._line._pass(self._number, self._line._staged, self._line._head, self._line._over)
+        self._clear_mark()
+        line = self._line
+        with line._changed:
+            if self._is_over:
+                return
+            self._leave_head()
+            self._is_over = self.is_staged = True
+            now = time.time()
+            for turn in line._behind(self):
+                turn._front_over = now
+            line._turns.remove(self)
+            line._changed.notify_all()
+
+    def _leave_head(self) -> None:
+        if not self._left_head:
+            self._left_head, now = True, time.time()
+            for turn in self._line._behind(self):
+                turn._front_left = now
 
     def _begin(self) -> None:
         if not self.begun and self.partition is not None and self._line.marker is not None:
             self._line.marker.write(self.partition)
         self.begun = True
 
+    def _clear_mark(self) -> None:
+        if self.begun and self.partition is not None and self._line.marker is not None:
+            self._line.marker.clear(self.partition)
+
     def __enter__(self) -> Turn:
         return self
 
     def __exit__(self, *_exception: object) -> None:
         self.leave()
-
-
-class _Passed:
-    """Counts how many places, from the first without a gap, have passed a point of the line, and since when."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.since = 0.0
-        self._early: set[int] = set()
-
-    def add(self, number: int) -> None:
-        """Note that place `number` has passed. A second call for the same place does nothing."""
-        if number < self.count:
-            return
-        self._early.add(number)
-        while self.count in self._early:
-            self._early.remove(self.count)
-            self.count += 1
-            self.since = time.time()
 
 
 class InFlight:
@@ -200,7 +249,7 @@ class InFlight:
                     with self._staging:
                         staged = stages.stage(partition, witness)
                 except OutOfMemory:
-                    place.wait_for_room(0)
+                    self._wait_for_memory(place)
                     staging = time.time()
                     with self._staging:
                         staged = self._fitting(lambda: stages.stage(partition, witness))
@@ -208,7 +257,7 @@ class InFlight:
                 waiting = time.time()
                 ours = place.wait_for_head()
                 starting = time.time()
-                pending = self._start(staged, challenge)
+                pending = self._start(staged, challenge, place)
                 place.leave_head()
                 pending.wait()
                 staged.release()
@@ -219,6 +268,12 @@ class InFlight:
                     staged.release()
             return self._told(proof, times, ours, (staging, waiting), starting)
 
+    def _wait_for_memory(self, place: Turn) -> None:
+        """Wait until nothing else is in flight: also those that are staged, if this place went before them."""
+        if place.passed_staged():
+            place.step_back()
+        place.wait_for_room(0)
+
     def _fitting(self, call: Callable[[], Any]) -> Any:
         """`call()`, once more where it found too little memory and some was given back for it."""
         try:
@@ -228,11 +283,14 @@ class InFlight:
                 raise
         return call()
 
-    def _start(self, staged: StagedPartition, challenge: bytes | None) -> PendingProof:
+    def _start(self, staged: StagedPartition, challenge: bytes | None, place: Turn) -> PendingProof:
         try:
             return staged.start(challenge)
         except OutOfMemory:
-            self._beside = 0  # perhaps the next partition took the memory: from now on it waits before staging
+            if place.passed_staged():
+                self.line.passes_staged = False  # perhaps one that it passed has the memory
+            else:
+                self._beside = 0  # perhaps the next partition took the memory: from now on it waits before staging
             raise
 
     def _told(

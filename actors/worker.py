@@ -184,10 +184,11 @@ class _Making:
 
 class ProverThreads:
     """The threads that take partitions to a device's prover, as many as may be in flight there, for all workers that
-    share the device: the ready order with the lowest place goes first."""
+    share the device: the ready order with the lowest place goes first. One more takes an order that is more urgent than
+    all in flight, which goes before those of them that have not begun."""
 
     def __init__(self, name: str, count: int) -> None:
-        """`count` threads, named after the worker called `name`."""
+        """For `count` partitions in flight. The threads are named after the worker called `name`."""
         self.lock = threading.Lock()
         """Guards the orders of all these workers."""
         self.provable = threading.Condition(self.lock)
@@ -195,14 +196,15 @@ class ProverThreads:
         """Numbers of orders, in which they came to these workers."""
         self._workers: list[Worker] = []
         self._taking = threading.Lock()
-        self._computing = 0
-        """Number of partitions in flight."""
+        self._most = count
+        self._computing: list[int] = []
+        """Rank of each partition in flight."""
         self._preparing: float | None = None
         """When the piece that is prepared was begun."""
         self._over = False
         self.threads = [
             threading.Thread(target=self._run, name=f"distprove-{name}-prove-{index}", daemon=True)
-            for index in range(count)
+            for index in range(count + 1)
         ]
 
     def join(self, worker: Worker) -> None:
@@ -245,9 +247,8 @@ class ProverThreads:
                 worker.compute(order, turn)
             finally:
                 with self.lock:
-                    self._computing -= 1
-                    if not self._computing:
-                        self.provable.notify()  # another one may wait that can prepare now
+                    self._computing.remove(order.rank)
+                    self.provable.notify()  # another one may wait that has room now, or can prepare
             del found, order
 
     def _next(self) -> tuple[Worker, _Order, Turn] | None:
@@ -255,9 +256,10 @@ class ProverThreads:
             while not self._over:
                 ready = [(order.position, worker) for worker in self._workers if (order := worker.next_ready())]
                 if ready:
-                    worker = min(ready, key=lambda each: each[0])[1]
-                    self._computing += 1
-                    return worker, *worker.take_ready(shared=len(self._workers) > 1)
+                    position, worker = min(ready, key=lambda each: each[0])
+                    if len(self._computing) < self._most or position[0] < min(self._computing):
+                        self._computing.append(position[0])
+                        return worker, *worker.take_ready(shared=len(self._workers) > 1)
                 idle = None if self._computing else next((own for own in self._workers if own.prover.prepares), None)
                 if idle is None:
                     self.provable.wait()
@@ -821,7 +823,7 @@ class Worker:
             order.job.preparing -= 1
             if order.job.parallel is not None:
                 self._makeable.notify()
-        turn = self.prover.line.join()
+        turn = self.prover.line.join(order.rank)
         turn.partition = order.id
         order.turn = turn if shared else None
         self._begin(order, self._stage_at_prover(order), self._name)

@@ -144,7 +144,7 @@ class Service:
         job: str | Path | Mapping[str, Any] | JobRequest,
         *,
         id: str | None = None,
-        priority: Priority | str = Priority.NORMAL,
+        priority: Priority | str | None = None,
         out: str | Path | None = None,
         base: str | Path | None = None,
         title: str | None = None,

@@ -45,6 +45,8 @@ class Priority(str, Enum):
         return _RANKS[self]
 
 
+DEADLINES = {"winning_post": Priority.URGENT, "window_post": Priority.HIGH}
+"""Settings of Filecoin's jobs that have a deadline, and the priorities of these, as cuzk's daemon gives them."""
 _RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 

@@ -73,7 +73,10 @@ def submit(
     *,
     id: Annotated[str | None, typer.Option(help="The job's id. Submitted twice, it is one job.")] = None,
     title: Annotated[str | None, typer.Option(help="A name for the job, in place of the job file's.")] = None,
-    priority: Annotated[str, typer.Option(help="urgent, high, normal or low.")] = "normal",
+    priority: Annotated[
+        str | None,
+        typer.Option(help="urgent, high, normal or low; by default normal, but for PoSts of Filecoin."),
+    ] = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The run folder, on the service's machine; by default its own.")
     ] = None,

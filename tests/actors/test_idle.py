@@ -1,4 +1,4 @@
-"""What a prover prepares while it has nothing to prove, and never while it has."""
+"""What a prover prepares while it has nothing to prove, and never while it has; and how many partitions it is given."""
 
 from __future__ import annotations
 
@@ -60,9 +60,10 @@ class Line:
         self.begun.release()
         assert self.goes_on.acquire(timeout=60)
 
-    def order(self, threads: ProverThreads) -> None:
+    def order(self, threads: ProverThreads, rank: int = 2) -> None:
         with threads.lock:
-            self.ready.append(SimpleNamespace(position=0))
+            self.ready.append(SimpleNamespace(position=(rank, 0, 0), rank=rank))
+            self.ready.sort(key=lambda order: order.rank)
             threads.provable.notify()
 
 
@@ -102,7 +103,7 @@ def test_nothing_is_prepared_beside_a_partition() -> None:
     prover.prepare_more = prepare_more
     threads = ProverThreads("test", 2)
     worker: Any = Line(prover)
-    worker.ready.append(SimpleNamespace(position=0))
+    worker.ready.append(SimpleNamespace(position=(2, 0, 0), rank=2))
     threads.join(worker)
     assert worker.begun.acquire(timeout=60)
     threading.Event().wait(10 * patience.IDLE)
@@ -136,3 +137,24 @@ def test_a_closed_prover_prepares_nothing() -> None:
 def test_other_provers_prepare_nothing() -> None:
     worker = worker_of(SimpleNamespace(prove_partition=None, close=lambda: None))
     assert not worker.prepares
+
+
+def test_one_more_is_in_flight_only_if_it_is_more_urgent_than_all() -> None:
+    threads, line = joined(worker_of(Idle(0)), 2)
+    for _ in range(3):
+        line.order(threads)
+    assert line.begun.acquire(timeout=60)
+    assert line.begun.acquire(timeout=60)
+    assert not line.begun.acquire(timeout=0.1)
+    line.order(threads, rank=1)
+    assert line.begun.acquire(timeout=60)
+    line.order(threads, rank=1)
+    assert not line.begun.acquire(timeout=0.1)  # one such is there
+    assert [order.rank for order in line.ready] == [1, 2]
+    line.goes_on.release()
+    line.goes_on.release()
+    assert line.begun.acquire(timeout=60)  # whichever ended, there is room now
+    for _ in range(6):
+        line.goes_on.release()
+    threads.end()
+    threads.wait()

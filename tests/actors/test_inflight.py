@@ -97,15 +97,89 @@ def submit() -> Any:
     """`submit(in_flight, prover, name)` proves on a thread of its own and comes back once it stands in line."""
     with ThreadPoolExecutor(8) as threads:
 
-        def submit_one(in_flight: InFlight, prover: GatedProver, name: str) -> Future[Any]:
-            turn = in_flight.line.join()
+        def submit_one(in_flight: InFlight, prover: GatedProver, name: str, rank: int | None = None) -> Future[Any]:
+            turn = in_flight.line.join(rank)
             partition, work = Partition(0, name, b"", {}), Witness(name, {"witness": np.zeros(1, np.uint64)})
             return threads.submit(lambda: in_flight.staged(prover, partition, work, None, turn))
 
         yield submit_one
 
 
-Submit = Callable[[InFlight, GatedProver, str], "Future[Any]"]
+Submit = Callable[..., "Future[Any]"]
+"""Of `InFlight`, `GatedProver`, name and perhaps rank."""
+
+
+def starts(prover: GatedProver) -> list[str]:
+    return [event.removeprefix("start ") for event in prover.events if event.startswith("start ")]
+
+
+def test_an_urgent_one_goes_before_those_that_are_staged_or_wait(submit: Submit) -> None:
+    prover, in_flight = GatedProver(room=3), InFlight()
+    computing = prover.gate("start a")
+    waiting = [submit(in_flight, prover, name, 2) for name in "abc"]
+    assert prover.saw("start a")
+    assert prover.saw("stage b")
+    urgent = [submit(in_flight, prover, name, 0) for name in "xy"]
+    assert prover.saw("stage x")
+    computing.set()
+    for future in (*waiting, *urgent):
+        future.result(PATIENCE)
+    assert starts(prover) == ["a", "x", "y", "b", "c"]
+    assert prover.most_held == 3
+    assert prover.held == 0
+
+
+def test_an_urgent_one_without_memory_goes_behind_those_that_are_staged(submit: Submit) -> None:
+    prover, in_flight = GatedProver(room=2), InFlight()
+    computing = prover.gate("start a")
+    waiting = [submit(in_flight, prover, name, 2) for name in "abc"]
+    assert prover.saw("start a")
+    assert prover.saw("stage b")
+    urgent = submit(in_flight, prover, "x", 0)
+    assert prover.saw("stage x")  # and found no room
+    computing.set()
+    for future in (*waiting, urgent):
+        future.result(PATIENCE)
+    assert starts(prover) == ["a", "b", "x", "c"]
+    assert prover.held == 0
+
+
+def test_after_an_urgent_one_ran_out_of_memory_none_goes_before_those_that_are_staged(submit: Submit) -> None:
+    prover, in_flight = GatedProver(room=3), InFlight()
+    prover.faults["start x"] = OutOfMemory("scratch")
+    for last in "xy":
+        computing = prover.gate(f"start {last}0")
+        waiting = [submit(in_flight, prover, f"{last}{number}", 2) for number in range(3)]
+        assert prover.saw(f"start {last}0")
+        assert prover.saw(f"stage {last}1")
+        urgent = submit(in_flight, prover, last, 0)
+        if last == "x":
+            assert prover.saw("stage x")
+        computing.set()
+        for future in waiting:
+            future.result(PATIENCE)
+        if last == "x":
+            with pytest.raises(OutOfMemory, match="scratch"):
+                urgent.result(PATIENCE)
+        else:
+            urgent.result(PATIENCE)
+    assert starts(prover) == ["x0", "x", "x1", "x2", "y0", "y1", "y", "y2"]
+    assert prover.held == 0
+
+
+def test_nobody_goes_before_what_has_no_rank(submit: Submit) -> None:
+    prover, in_flight, seen = GatedProver(), InFlight(), []
+    computing = prover.gate("start a")
+    a = submit(in_flight, prover, "a", 2)
+    assert prover.saw("start a")
+    with ThreadPoolExecutor(1) as thread:
+        turn = in_flight.line.join()
+        alone = thread.submit(lambda: in_flight.alone(lambda: seen.append(starts(prover)), turn))
+        urgent = submit(in_flight, prover, "x", 0)
+        computing.set()
+        for future in (alone, urgent, a):
+            future.result(PATIENCE)
+    assert seen == [["a"]]
 
 
 def test_the_next_is_staged_while_one_starts_and_starts_while_one_is_put_together(submit: Submit) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.service.cuzk.messages import value_of
-from cluster.service.views import KeyRequest, Priority
+from cluster.service.views import DEADLINES, KeyRequest, Priority
 from distprove.errors import InputError, UsageError
 from distprove.filecoin.sectors import POST_PROOFS, SEAL_PROOFS, SIZES, UPDATE_PROOFS, Draw
 
@@ -22,7 +22,6 @@ KINDS = {
     "WINNING_POST": ("winning_post", "winning-post"),
 }
 """The setting of a kind's vanilla proofs, and its circuit without the sector's size."""
-_OWN_PRIORITIES = {"WINNING_POST": Priority.URGENT, "WINDOW_POST_PARTITION": Priority.HIGH}
 _PRIORITIES = {
     "LOW": Priority.LOW,
     "NORMAL": Priority.NORMAL,
@@ -108,7 +107,7 @@ def read_request(request: Any) -> Asked:
                 raise InputError(f"{name} has 32 bytes")
             settings[name] = value.hex()
     asked = value_of("Priority", request.priority)
-    priority = _PRIORITIES.get(asked) or _OWN_PRIORITIES.get(kind, Priority.NORMAL)
+    priority = _PRIORITIES.get(asked) or DEADLINES.get(setting, Priority.NORMAL)
     return Asked(kind, f"{circuit}-{proof.size}", vanilla, settings, priority)
 
 
