@@ -83,6 +83,16 @@ void wait(const unsigned& generation) {
   me.generation = nullptr;
 }
 
+// Every thread that still runs is at the barrier: all go on.
+void pass_barrier() {
+  Running& b = running;
+  b.barrier_result = b.barrier_sum;
+  b.at_barrier = 0;
+  b.barrier_sum = 0;
+  ++b.barrier_generation;
+  b.progress = true;
+}
+
 void fiber_main() {
   Fiber& me = static_cast<Fiber&>(*self);
   for (;;) {
@@ -90,6 +100,7 @@ void fiber_main() {
     me.done = true;
     --running.alive;
     running.progress = true;
+    if (running.alive && running.at_barrier == running.alive) pass_barrier();
     leave(me);
   }
 }
@@ -151,21 +162,10 @@ void yield() {
 
 int barrier(int value) {
   Running& b = running;
-  const unsigned generation = b.barrier_generation;
   b.progress = true;
   b.barrier_sum += value;
-  ++b.at_barrier;
-  while (b.barrier_generation == generation) {
-    if (b.at_barrier == b.alive) {
-      b.barrier_result = b.barrier_sum;
-      b.at_barrier = 0;
-      b.barrier_sum = 0;
-      ++b.barrier_generation;
-      b.progress = true;
-    } else {
-      yield();
-    }
-  }
+  if (++b.at_barrier == b.alive) pass_barrier();
+  else wait(b.barrier_generation);
   return b.barrier_result;
 }
 
