@@ -82,25 +82,36 @@ class WarpSponge {
     return bb::add(four, column(four));
   }
 
+  // Full rounds, from the constants on. A round's constant is loaded a round ahead: behind the last ones come others.
+  __device__ __forceinline__ u32 full(u32 v, const u32* constants) const {
+    using namespace poseidon2_babybear;
+    u32 ahead = constants[own_];
+#pragma unroll 1
+    for (int r = 0; r < HALF_FULL; ++r) {
+      const u32 constant = ahead;
+      ahead = (constants += WIDTH)[own_];
+      v = external(seventh(bb::add(v, constant)));
+    }
+    return v;
+  }
+
   __device__ __noinline__ void permute() {
     using namespace poseidon2_babybear;
-    const u32 *constants = with_->round, diagonal = with_->diagonal[own_];
-    u32 v = external(value_);
-#pragma unroll 1
-    for (int r = 0; r < HALF_FULL; ++r, constants += WIDTH) v = external(seventh(bb::add(v, constants[own_])));
+    const u32 diagonal = with_->diagonal[own_], *constants = with_->round + HALF_FULL * WIDTH;
+    u32 v = full(external(value_), with_->round), ahead = *constants;
 #pragma unroll 1
     for (int r = 0; r < PARTIAL; ++r) {
+      const u32 constant = ahead;
+      ahead = *++constants;
       // What does not wait for the power of the first element: the sum of the others, and their products.
-      const u32 powered = word(seventh(bb::add(v, *constants++)), 0), product = m::mul(v, diagonal);
+      const u32 powered = word(seventh(bb::add(v, constant)), 0), product = m::mul(v, diagonal);
       u32 rest = own_ ? v : 0;
 #pragma unroll
       for (u32 lanes = 1; lanes < WIDTH; lanes *= 2) rest = bb::add(rest, other(rest, lanes));
       const u32 total = bb::add(rest, powered);
       v = bb::add(total, own_ ? product : m::mul(powered, diagonal));
     }
-#pragma unroll 1
-    for (int r = 0; r < HALF_FULL; ++r, constants += WIDTH) v = external(seventh(bb::add(v, constants[own_])));
-    value_ = v, absorbed_ = 0, left_ = RATE;
+    value_ = full(v, constants), absorbed_ = 0, left_ = RATE;
   }
 };
 

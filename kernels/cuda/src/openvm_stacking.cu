@@ -82,15 +82,13 @@ __device__ __noinline__ void add_kind(const Ext* sums, u64* out, u32 kind, u32 l
 
 // The sums over columns and the cube for each kind of weights, out (kinds, 3, 2^log_run, 4), zero before: columns times scale and
 // eq, and for next rows, columns times their scale and eq, and eq moved by one. A tile is THREADS rows, or some columns of fewer,
-// times COLUMNS columns. A block has tiles in a row, and few changes of the kind.
+// times COLUMNS columns. A block has tiles of all pieces, and few changes of the kind.
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     openvm_run_sums(const Piece* __restrict__ pieces, u32 count, u64 tiles, u32 log_run, const uint4* __restrict__ eq,
                     const uint4* __restrict__ scales, u64* out) {
-  const u64 begin = tiles * blockIdx.x / gridDim.x, end = tiles * (blockIdx.x + 1) / gridDim.x;
-  if (begin == end) return;
-  u32 at = piece_at(pieces, count, begin, [](const Piece& piece) { return piece.first_tile; }), kind = pieces[at].kind;
+  u32 at = piece_at(pieces, count, blockIdx.x, [](const Piece& piece) { return piece.first_tile; }), kind = pieces[at].kind;
   Ext sums[3] = {Ext::zero(), Ext::zero(), Ext::zero()};
-  for (u64 tile = begin; tile < end; ++tile) {
+  for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     while (at + 1 < count && pieces[at + 1].first_tile <= tile) ++at;
     const Piece& piece = pieces[at];
     if (piece.kind != kind) {
