@@ -25,7 +25,6 @@ from kernels.maths.babybear import (
     add,
     elements,
     ext_dot,
-    ext_inverse,
     ext_mul,
     ext_powers,
     mul,
@@ -219,8 +218,7 @@ def _head(claim: Ext, heads: Sequence[Ext], tail: Ext, coordinate: Ext) -> list[
     tail X, from the values of h at 1, 2, ..., and the claim s(0) + s(1)."""
     f = BABYBEAR4
     rest = f.sub(f.sub(claim, f.mul(coordinate, heads[0])), tail)
-    inverse = as_ext(ext_inverse(np.array(f.sub(f.one, coordinate), dtype=np.uint32)))
-    known = [f.mul(rest, inverse), *heads]
+    known = [f.mul(rest, f.inverse(f.sub(f.one, coordinate))), *heads]
     # h has a degree below the number of values that are known, so the difference of that order is zero.
     order = len(known)
     signed = [f.scale(value, (-1) ** (order - 1 - i) * comb(order, i) % P) for i, value in enumerate(known)]

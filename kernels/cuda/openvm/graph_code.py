@@ -31,9 +31,14 @@ LONG, RESERVED = 48, 8
 LOAD_WEIGHT = 4
 """Instructions that a cell costs about as much as, where pieces are cut."""
 
+AHEAD = 8
+"""Loads behind the last one, for kernels that read ahead."""
+NO_PART = -2
 ZERO = -1
 """Stands for the constant 0 among the nodes that are constants."""
 
+_SELECTORS = {NodeKind.IS_FIRST: 2, NodeKind.IS_LAST: 3, NodeKind.IS_TRANSITION: 4}
+"""The kinds of cells that are no columns. Must equal those in openvm_rules.cu."""
 _OPERATIONS = {NodeKind.ADD: ADD, NodeKind.SUB: SUB, NodeKind.MUL: MUL, NodeKind.NEG: SUB}
 
 
@@ -58,12 +63,8 @@ class GraphCode:
         self.near = self.far = 0
         """Slots in use."""
         self.pieces: list[Piece] = []
-        self.loads: list[Node] = []
-        """The cells in the order in which the pieces load them."""
         self.cells: list[Node] = []
         """The cells, each once, in the order of their first load."""
-        self.load_cells: list[int] = []
-        """The cell of each load."""
         self.constants: list[int] = []
         """The nodes of the constants; ZERO stands for 0."""
         self.uniform_terms: list[int] = []
@@ -74,6 +75,7 @@ class GraphCode:
         self._constant_of: dict[int, int] = {}
         self._cell_of: dict[Node, int] = {}
         self._words: list[int] = []
+        self._loads: list[int] = []
         self._steps: list[tuple[int, int, int, int]] = []
         """The piece that is being written: operation, node of the result, operands (a constant is ~its number)."""
         self._there: set[int] = set()
@@ -81,6 +83,13 @@ class GraphCode:
         self._weight = 0
         self._write(piece, whole_forms)
         self.code: NDArray[np.uint64] = np.array(self._words, dtype=np.uint64)
+        self.loads: NDArray[np.int64] = np.array([*self._loads, *[0] * AHEAD], dtype=np.int64)
+        """The cell of each load, in the order in which the pieces load them; then some for kernels that read ahead."""
+        self.cell_columns: NDArray[np.int64] = np.array([column for _, column, _, _ in self.cells], dtype=np.int64)
+        self.cell_parts: NDArray[np.int64] = np.array([_part(cell) for cell in self.cells], dtype=np.int64)
+        """The part of each cell, NO_PART for a selector."""
+        self.cell_kinds: NDArray[np.int64] = np.array([_kind(cell) for cell in self.cells], dtype=np.int64)
+        """`Cell::kind` of openvm_rules.cu."""
         self._order = self._uniform_order()
         self._known: dict[tuple[int, ...], dict[int, int]] = {}
 
@@ -119,8 +128,7 @@ class GraphCode:
                 continue
             kind, a, b, _ = nodes[node]
             if kind not in _OPERATIONS:
-                self.load_cells.append(self._cell(nodes[node]))
-                self.loads.append(nodes[node])
+                self._loads.append(self._cell(nodes[node]))
                 self._steps.append((LOAD, node, ~0, ~0))
                 self._weight += LOAD_WEIGHT
             elif not ready:
@@ -185,7 +193,7 @@ class GraphCode:
             loaded += operation == LOAD
             words.append(operation | left << 4 | right << 24 | slot << 44)
         self.near, self.far = max(self.near, used[0]), max(self.far, used[1])
-        self.pieces.append(Piece(first, len(words) - first, len(self.loads) - loaded, self._weight))
+        self.pieces.append(Piece(first, len(words) - first, len(self._loads) - loaded, self._weight))
         self._steps, self._weight = [], 0
         self._there.clear()
 
@@ -242,6 +250,15 @@ class GraphCode:
             form, value = self.program.term_forms[term], values[self.program.term_nodes[term]]
             found[form] = add(found[form], mul(bound.coefficients[term], np.uint32(value)))
         return found
+
+
+def _part(cell: Node) -> int:
+    kind, _, part, _ = cell
+    return NO_PART if kind in _SELECTORS else -1 if kind == NodeKind.PREPROCESSED else part
+
+
+def _kind(cell: Node) -> int:
+    return _SELECTORS.get(NodeKind(cell[0]), cell[3])
 
 
 def _classes(nodes: Sequence[Node]) -> tuple[list[bool], list[int]]:

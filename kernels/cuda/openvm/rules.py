@@ -19,8 +19,6 @@ from kernels.interface.arrays import Array
 from kernels.interface.openvm_rules import (
     BoundForms,
     GraphProgram,
-    Node,
-    NodeKind,
     OpenVmRules,
     RuleRounds,
     RuleTable,
@@ -51,8 +49,8 @@ PIECE, ROUND_PIECE, NEAR = 1 << 11, 192, 28
 takes as long as one piece."""
 ITEM_WEIGHT, MOST_TILES = 1 << 12, 32
 """Weight for which a block takes several tiles as one item, and most of these: its sums are written once for all."""
-AHEAD = 8
-"""Loads behind the last one, for kernels that read ahead."""
+KIND = 56
+"""The first bit of a cell's kind in the word of its address. Must equal that in openvm_rules.cu."""
 BLOCK_SHARED = 1 << 10
 """Bytes of shared memory that the driver takes for a block."""
 
@@ -61,8 +59,6 @@ RADIX = np.uint32((1 << 32) % P)
 INVERSE_RADIX = np.uint32(pow(1 << 32, -1, P))
 
 Words = NDArray[np.uint64]
-_SELECTORS = {NodeKind.IS_FIRST: 2, NodeKind.IS_LAST: 3, NodeKind.IS_TRANSITION: 4}
-"""The kinds of cells that are no columns, in openvm_rules.cu."""
 
 
 class Blob:
@@ -211,14 +207,13 @@ class CudaRules(OpenVmRules):
         for table, bound in zip(tables, forms, strict=True):
             code, instructions = self._code(bound.program, piece, whole_forms)
             values = code.constant_values(table.public)
-            numbers = np.array([*code.load_cells, *[0] * AHEAD], dtype=np.int64)
-            own = numbers if by_number or not code.cells else cell_addresses(self.device, table, code.cells)[numbers]
+            own = code.loads if by_number or not code.cells else packed_cells(self.device, table, code)[code.loads]
             places.append((instructions, loads.add(own), scalars.add(values), scalars.add(bound.coefficients)))
             codes.append(code)
             constants.append(code.form_constants(bound, table.public))
         on_device = self.device.upload(mul(scalars.joined(), RADIX)), self.device.upload(loads.joined())
         at, loads_at = map(self.device.address, on_device)
-        load_bytes = 4 if by_number else 16
+        load_bytes = 4 if by_number else 8
         placed = [
             Placed(self.device.address(code), loads_at + load, at + constant, at + coefficient, load_bytes)
             for code, load, constant, coefficient in places
@@ -334,7 +329,7 @@ class CudaRounds(RuleRounds):
 
     def _sum_on_cosets(self, bound: Bound, tasks: Tasks, first: int, cosets: int) -> None:
         """Add the sums on so many cosets from number `first` on."""
-        factors, log_run = ByValue(_factors(self._log_skip, first)), np.uint32(self._log_skip)
+        factors, log_run = self._device.upload(_factors(self._log_skip, first)), np.uint32(self._log_skip)
         kept = THREADS // 32 * SUMS * cosets * (4 << self._log_skip)
         name = self._name(f"openvm_cosets_{cosets}")
         self._rules.run(
@@ -353,7 +348,7 @@ class CudaRounds(RuleRounds):
             self._first.append(out)
             count, each = len(code.cells), grid_for(1 << n, THREADS)
             own = np.empty((count, 6), dtype=np.uint64)
-            own[:, :2] = cell_addresses(self._device, table, code.cells)
+            own[:, :2] = cell_addresses(self._device, table, code)
             own[:, 2:4] = table.height - 1, 1 << n
             own[:, 4] = out + (np.arange(count, dtype=np.uint64) << np.uint64(n))
             own[:, 5] = blocks + each * np.arange(count, dtype=np.uint64)
@@ -433,22 +428,24 @@ class _Rounds:
         self.points = points
         self._device = rules.device
         rounds = max(variables, default=0)
-        tasks = list[list[int]]()
+        at = np.array([*((point + 1 << 32) % P for point in range(points)), 0], dtype=np.uint64)
+        """The first variable of each sum. The last one is of the single entry of a table without variables."""
+        parts = [np.empty((0, 9), dtype=np.uint64)]
         for number, n in enumerate(variables):
             for piece in bound.codes[number].pieces:
-                program = bound.places[number].program(piece)
-                for point in range(points + 1):  # the last one is the single entry of a table without variables
-                    at = (point + 1 << 32) % P if point < points else 0
-                    tasks.append([*program, first[number], n, at, point])
-        words = np.array(tasks, dtype=np.uint64).reshape(-1, 9)
+                own = np.empty((points + 1, 9), dtype=np.uint64)
+                own[:, :7] = *bound.places[number].program(piece), first[number], n
+                own[:, 7], own[:, 8] = at, np.arange(points + 1)
+                parts.append(own)
+        words = np.concatenate(parts)
         left = words[:, 6].astype(np.int64) - np.arange(rounds + 1)[:, None]
         """Variables of each task in each round."""
         pairs = -(-(1 << np.maximum(left - 1, 0)) // THREADS)
         items = np.where(words[:, 8] == points, left == 0, (left > 0) * pairs)
-        starts = np.zeros((rounds + 1, len(tasks) + 1), dtype=np.uint32)
+        starts = np.zeros((rounds + 1, len(words) + 1), dtype=np.uint32)
         np.cumsum(items, axis=1, out=starts[:, 1:])
         self._items: list[int] = starts[:, -1].tolist()
-        self._count = np.uint32(len(tasks))
+        self._count = np.uint32(len(words))
         self._tasks, self._starts = self._device.upload(words), self._device.upload(starts)
         self._sums = self._device.zeros((rounds + 1, points + 1, 4), np.uint64)
         self._next = self._device.zeros((rounds + 1,), np.uint32)
@@ -456,9 +453,9 @@ class _Rounds:
         _, self._blocks, self._shared, self._far = rules.slots(self._kernel, bound, 4, max(1, max(self._items)))
         self._bound = bound
         constants = np.array([constants[0] for constants in bound.constants], dtype=np.int64).reshape(-1, 4)
-        own = np.array(variables, dtype=np.int64)
+        counts = np.array(variables, dtype=np.int64)
         self._added = [
-            (elements(constants[own > number].sum(axis=0)), elements(constants[own == number].sum(axis=0)))
+            (elements(constants[counts > number].sum(axis=0)), elements(constants[counts == number].sum(axis=0)))
             for number in range(rounds + 1)
         ]
         """What the constants of the forms add in each round, to the sums and to the sum of tables without variables."""
@@ -476,24 +473,39 @@ class _Rounds:
         return add(mul(found, INVERSE_RADIX), added)
 
 
-def cell_addresses(device: Device, table: RuleTable, cells: Sequence[Node]) -> Words:
-    """`struct Cell` of openvm_rules.cu for each cell, (cells, 2)."""
-    begins = {part: device.address(columns) for part, columns in table.parts.items()}
-    found = np.zeros((len(cells), 2), dtype=np.uint64)
-    for number, (kind, column, part, rotation) in enumerate(cells):
-        if kind in _SELECTORS:
-            found[number, 1] = _SELECTORS[NodeKind(kind)]
-        else:
-            begin = begins[-1 if kind == NodeKind.PREPROCESSED else part]
-            found[number] = begin + 4 * table.height * column, rotation
+def cell_addresses(device: Device, table: RuleTable, code: GraphCode) -> Words:
+    """`struct Cell` of openvm_rules.cu for each cell of some code, (cells, 2)."""
+    found = np.zeros((len(code.cells), 2), dtype=np.uint64)
+    for part, columns in table.parts.items():
+        own = code.cell_parts == part
+        begins = device.address(columns) + 4 * table.height * code.cell_columns[own]
+        found[own, 0] = begins.astype(np.uint64)
+    found[:, 1] = code.cell_kinds
     return found
+
+
+def packed_cells(device: Device, table: RuleTable, code: GraphCode) -> Words:
+    """Each cell of some code as one word, (cells,): its address, and its kind from bit KIND on."""
+    cells = cell_addresses(device, table, code)
+    return np.asarray(cells[:, 0] | cells[:, 1] << np.uint64(KIND))
 
 
 @lru_cache(maxsize=64)
 def _factors(log_run: int, first: int) -> Elements:
-    """`struct Factors` of openvm_rules.cu for cosets from number `first` on."""
+    """The factors of `OnCosets` in openvm_rules.cu for cosets from number `first` on, in Montgomery form.
+
+    They are the values on a coset of the polynomial that is 1 at 1 and 0 at the other points of D.
+    """
     run = 1 << log_run
-    found = np.zeros((COSETS, 1 << MAX_LOG_RUN), dtype=np.uint32)
-    for place, shift in enumerate(coset_shifts(COSETS, first)):
-        found[place, :run] = mul(ntt(powers(shift, run)), np.uint32((pow(run, -1, P) << 32) % P))
-    return found
+    scale = np.uint32((pow(run, -1, P) << 32) % P)
+    found = np.stack([mul(ntt(powers(shift, run)), scale) for shift in coset_shifts(COSETS, first)])
+    if log_run != USUAL_LOG_RUN:
+        return found
+    low, high = found[:, : run // 2].astype(np.int64), found[:, run // 2 :].astype(np.int64)
+    half = (P + 1) // 2
+    sums, differences = (low + high) * half % P, (low - high) * half % P
+    places = np.arange(run // 2)
+    signs = np.where(places[None] <= places[:, None], 1, -1)  # of a lane and a factor
+    lanes = np.concatenate((np.repeat(sums[:, None], run // 2, axis=1), differences[:, None] * signs), axis=1)
+    centred = (lanes + P // 2) % P - P // 2
+    return np.asarray(centred.astype(np.int32)).view(np.uint32)

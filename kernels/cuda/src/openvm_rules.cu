@@ -25,7 +25,7 @@ constexpr u32 ONE = bb::m::ONE;
 // A piece of a trace's code.
 struct Program {
   const u64* code;
-  const ulonglong2* loads;  // the next cell of each LOAD, as `Cell` or its number
+  const u64* loads;  // the cell of each LOAD, for `packed_value`, or (u32) its number
   const u32* constants;
   const uint4* coefficients;
   u64 instructions;
@@ -188,6 +188,12 @@ __device__ __forceinline__ u32 cell_value(const u32* column, u32 kind, u32 row, 
   return chosen != (kind == 4) ? ONE : 0;
 }
 
+// The value of a cell that is one word: its column, and its kind from bit KIND on.
+constexpr u32 KIND = 56;  // must equal that in cuda/openvm/rules.py
+__device__ __forceinline__ u32 packed_value(u64 cell, u32 row, u32 mask) {
+  return cell_value(reinterpret_cast<const u32*>(cell & (((u64)1 << KIND) - 1)), (u32)(cell >> KIND), row, mask);
+}
+
 // Adds v over the lanes of a warp, or over those of equal place in runs.
 __device__ __forceinline__ Ext over_lanes(Ext v, u32 apart) {
   for (u32 other = 16; other >= apart && other; other /= 2) {
@@ -231,15 +237,14 @@ struct FractionTask {
 
 // The values of cells in ROWS rows, THREADS apart.
 struct InRows {
-  const ulonglong2* next;
+  const u64* next;
   u32 row, mask;
   Base<ROWS>::Value ahead;
 
   __device__ __forceinline__ void fetch() {
-    const ulonglong2 cell = __ldg(next++);
+    const u64 cell = __ldg(next++);
 #pragma unroll
-    for (u32 i = 0; i < ROWS; ++i)
-      ahead.v[i] = cell_value(reinterpret_cast<const u32*>(cell.x), (u32)cell.y, row + i * THREADS, mask);
+    for (u32 i = 0; i < ROWS; ++i) ahead.v[i] = packed_value(cell, row + i * THREADS, mask);
   }
   __device__ __forceinline__ Base<ROWS>::Value operator()() {
     const Base<ROWS>::Value found = ahead;
@@ -288,57 +293,91 @@ struct CosetTask {
   u64 first_item, tiles;
 };
 
-// For each coset, the values at its points of the polynomial that is 1 at 1 and 0 at the other points of D.
-struct Factors {
-  u32 of[4][MAX_RUN];
-};
-
-// The values of cells at N cosets: a thread has a row's place in its run, and f(s w^z) is the sum over y of f(w^(z - y))
-// times a factor (s, y). Cells are read ahead.
-template <int N, int LOG>
-struct OnCosets {
+// The cells of a row, read ahead.
+struct ReadAhead {
   static constexpr int AHEAD = 3;
-  const Factors& factors;
-  const ulonglong2* next;
-  u32 row, mask, log_run;
+  const u64* next;
+  u32 row, mask;
   u32 ahead[AHEAD];
-  ulonglong2 coming;
+  u64 coming;
 
   __device__ __forceinline__ u32 fetch() {
-    const ulonglong2 cell = coming;
+    const u64 cell = coming;
     coming = __ldg(next++);
-    return cell_value(reinterpret_cast<const u32*>(cell.x), (u32)cell.y, row, mask);
+    return packed_value(cell, row, mask);
   }
   __device__ __forceinline__ void begin() {
     coming = __ldg(next++);
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) ahead[i] = fetch();
   }
-  __device__ __forceinline__ typename Base<N>::Value operator()() {
-    const u32 x = ahead[0], run = LOG < 0 ? 1u << log_run : 1u << LOG, lane = threadIdx.x % 32;
-    const u32 place = lane & (run - 1), first = lane - place;
+  __device__ __forceinline__ u32 take() {
+    const u32 found = ahead[0];
 #pragma unroll
     for (int i = 0; i + 1 < AHEAD; ++i) ahead[i] = ahead[i + 1];
     ahead[AHEAD - 1] = fetch();
-    bb::m::Sum sums[N];
+    return found;
+  }
+};
+
+// The values of cells at N cosets. A thread has a place z in a run, and f(s w^z) is the sum over y of f(w^(z - y)) times a
+// factor (s, y): a convolution, of 1 << LOG places.
+//
+// For runs of 16, x^16 - 1 is (x^8 - 1) (x^8 + 1): the lower 8 lanes convolve sums of values 8 places apart, the upper ones
+// their differences with the other sign beyond the end, and the sum and the difference of both are the values. Factors are
+// those of a lane, halved and from -p/2 to p/2, as the values are: 8 products are below 2^63.
+template <int N, int LOG>
+struct OnCosets {
+  static constexpr int HALF = 8;
+  ReadAhead cells;
+  u32 log_run;
+  const u32* factors;  // (N, run); for runs of 16 (N, run, HALF)
+  int own[N][HALF];
+
+  __device__ __forceinline__ void keep_factors() {
+    if (LOG == 4)
 #pragma unroll
-    for (int i = 0; i < N; ++i) sums[i] = bb::m::Sum::zero();
-    if (LOG < 0) {
-      for (u32 y = 0; y < run; ++y) {
-        const u32 v = __shfl_sync(ALL, x, first | ((place - y) & (run - 1)));
-        for (int i = 0; i < N; ++i) sums[i].add(v, factors.of[i][y]);
-      }
-    } else {
+      for (int i = 0; i < N; ++i)
 #pragma unroll
-      for (u32 y = 0; y < (LOG < 0 ? 1u : 1u << LOG); y += 2) {
-        const u32 v = __shfl_sync(ALL, x, first | ((place - y) & (run - 1)));
-        const u32 w = __shfl_sync(ALL, x, first | ((place - y - 1) & (run - 1)));
-#pragma unroll
-        for (int i = 0; i < N; ++i) sums[i].add(v, factors.of[i][y], w, factors.of[i][y + 1]);
-      }
-    }
+        for (int y = 0; y < HALF; ++y) own[i][y] = (int)__ldg(factors + (i * 16 + threadIdx.x % 16) * HALF + y);
+  }
+
+  // a + b in the lower lanes, b - a in the upper ones
+  static __device__ __forceinline__ u32 joined(u32 a, u32 b, bool upper) {
+    const u32 sum = b + (upper ? bb::P - a : a);
+    return bb::least(sum, sum - bb::P);
+  }
+
+  __device__ __forceinline__ typename Base<N>::Value operator()() {
+    const u32 x = cells.take(), lane = threadIdx.x % 32;
     typename Base<N>::Value found;
+    if (LOG == 4) {
+      const bool upper = lane & HALF;
+      const u32 both = joined(x, __shfl_xor_sync(ALL, x, HALF), upper);
+      const int centred = (int)(both > bb::P / 2 ? both - bb::P : both);
+      long long sums[N];
 #pragma unroll
+      for (int i = 0; i < N; ++i) sums[i] = (long long)bb::P << 32;
+#pragma unroll
+      for (int y = 0; y < HALF; ++y) {
+        const int v = __shfl_sync(ALL, centred, (lane & ~(HALF - 1)) | ((lane - y) & (HALF - 1)));
+#pragma unroll
+        for (int i = 0; i < N; ++i) sums[i] += (long long)v * own[i][y];
+      }
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const u32 half = bb::reduce(bb::m::settle((u64)sums[i]));
+        found.v[i] = joined(half, __shfl_xor_sync(ALL, half, HALF), upper);
+      }
+      return found;
+    }
+    const u32 run = 1u << log_run, place = lane & (run - 1);
+    bb::m::Sum sums[N];
+    for (int i = 0; i < N; ++i) sums[i] = bb::m::Sum::zero();
+    for (u32 y = 0; y < run; ++y) {
+      const u32 v = __shfl_sync(ALL, x, (lane - place) | ((place - y) & (run - 1)));
+      for (int i = 0; i < N; ++i) sums[i].add(v, __ldg(factors + i * run + y));
+    }
     for (int i = 0; i < N; ++i) found.v[i] = sums[i].result();
     return found;
   }
@@ -347,13 +386,15 @@ struct OnCosets {
 // Adds the forms of tiles on N cosets, times eq, to the sums of the tasks. Shared memory: near slots, then the sums of each
 // warp.
 template <int N, int LOG>
-__device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count, u32 items, const Factors& factors, u32 log_run,
+__device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count, u32 items, const u32* factors, u32 log_run,
                                               u32 near_words, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
   const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
   const u32 run_rows = LOG < 0 ? 1u << log_run : 1u << LOG, words = SUMS * N * run_rows * 4, lane = threadIdx.x % 32;
   u32 *const kept = shared + near_words, *const own = kept + threadIdx.x / 32 * words;
   for (u32 i = threadIdx.x; i < THREADS / 32 * words; i += THREADS) kept[i] = 0;
+  OnCosets<N, LOG> cells{{}, log_run, factors, {}};
+  cells.keep_factors();
   for (;;) {
     const u32 item = taken(next);
     if (item >= items) return;
@@ -363,8 +404,8 @@ __device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count,
     for (u64 tile = 0; tile < task.tiles; ++tile, row += THREADS) {
       if (row - lane >= rows) break;  // the whole warp
       const Ext weight = row < rows ? bb::m::load(__ldg(task.eq + (row >> (LOG < 0 ? log_run : LOG)))) : Ext::zero();
-      OnCosets<N, LOG> cells{factors, task.program.loads, (u32)row, (u32)task.mask, log_run, {}, {}};
-      cells.begin();
+      cells.cells = ReadAhead{task.program.loads, (u32)row, (u32)task.mask, {}, {}};
+      cells.cells.begin();
       run<Base<N>>(task.program, slots, cells, [&](u32 form, const typename Base<N>::Sum& sum) {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
@@ -387,14 +428,14 @@ __device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count,
 
 #define DP_COSETS(N, NAME, LOG, BLOCKS)                                                                                    \
   extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                            \
-      openvm_cosets_##NAME(const CosetTask* tasks, u32 count, u32 items, const __grid_constant__ Factors factors,          \
-                           u32 log_run, u32 near_words, u32* far, u64 far_words, u32* next) {                              \
+      openvm_cosets_##NAME(const CosetTask* tasks, u32 count, u32 items, const u32* factors, u32 log_run, u32 near_words,   \
+                           u32* far, u64 far_words, u32* next) {                              \
     sum_on_cosets<N, LOG>(tasks, count, items, factors, log_run, near_words, far, far_words, next);                        \
   }
 DP_COSETS(1, 1_of_16, 4, 5)
-DP_COSETS(2, 2_of_16, 4, 5)
+DP_COSETS(2, 2_of_16, 4, 4)
 DP_COSETS(3, 3_of_16, 4, 4)
-DP_COSETS(4, 4_of_16, 4, 4)
+DP_COSETS(4, 4_of_16, 4, 3)
 DP_COSETS(1, 1, -1, 4)
 DP_COSETS(2, 2, -1, 4)
 DP_COSETS(3, 3, -1, 4)
