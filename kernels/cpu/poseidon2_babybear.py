@@ -13,7 +13,7 @@ import numpy as np
 from kernels.errors import SizeError
 from kernels.host.native import native
 from kernels.maths.babybear import Elements, P, elements
-from kernels.maths.poseidon2_babybear import DIAGONAL, DIGEST, WIDTH, round_constants
+from kernels.maths.poseidon2_babybear import DIAGONAL, DIGEST, RATE, WIDTH, round_constants
 
 _CALLER = native.Pool(1)
 """The thread of the caller."""
@@ -33,6 +33,20 @@ def permuted(state: Sequence[int]) -> list[int]:
     native.bb_permute(_CALLER, permutation_constants(), np.array(state, dtype=np.uint32), out)
     numbers: list[int] = out.tolist()
     return numbers
+
+
+def absorbed(state: Sequence[int], at: int, values: Elements) -> tuple[list[int], int]:
+    """Overwrite elements of a sponge's state by canonical values, and permute after each one at place 7.
+
+    The first value goes to place `at`, below 8, and the one after place 7 to place 0. Returns the state and the place
+    after the last value. Raises SizeError.
+    """
+    if len(state) != WIDTH or not 0 <= at < RATE:
+        raise SizeError(f"a state is {WIDTH} elements, not {len(state)}, and {at} is a place below {RATE}")
+    found = np.array(state, dtype=np.uint32)
+    after = int(native.bb_absorb(permutation_constants(), found, at, _flat(values)))
+    numbers: list[int] = found.tolist()
+    return numbers, after
 
 
 def hash_rows(rows: Elements) -> Elements:

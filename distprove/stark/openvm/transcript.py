@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from distprove.errors import InvalidProof
 from distprove.stark.openvm.field import Ext
-from kernels.cpu.poseidon2_babybear import least_witness, permuted
+from kernels.cpu.poseidon2_babybear import absorbed, least_witness, permuted
 from kernels.maths.babybear import Elements
 from kernels.maths.poseidon2_babybear import RATE, WIDTH
 
@@ -59,8 +59,12 @@ class Transcript:
 
     def observe_words(self, words: Elements) -> None:
         """Observe an array of canonical elements, of the base field or the extension, in C order."""
-        for word in words.reshape(-1).tolist():
-            self.observe(word)
+        if words.size < RATE:
+            for word in words.reshape(-1).tolist():
+                self.observe(word)
+            return
+        self._state, self._absorbed = absorbed(self._state, self._absorbed, words)
+        self._left = RATE
 
     def sample(self) -> int:
         """Draw an element."""

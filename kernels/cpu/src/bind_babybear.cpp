@@ -1,4 +1,5 @@
 // Python bindings of the BabyBear kernels. Elements are canonical uint32; see kernels/cpu/babybear.py for the shapes.
+#include <algorithm>
 #include <atomic>
 
 #include "babybear_hash.h"
@@ -159,6 +160,25 @@ void permute(Pool& pool, In32 words, In32 states, Out32 out) {
   });
 }
 
+// Overwrites the first RATE elements of a sponge's state, from `at` on, and permutes when the last of them was. Returns the
+// place of the next element.
+int absorb(In32 words, Out32 state, int at, In32 values) {
+  const Constants with = constants_of(words);
+  expect(state, WIDTH, "state");
+  if (at < 0 || at >= RATE) throw std::invalid_argument("at: out of range");
+  u32 *own = state.data(), permuted[WIDTH];
+  const u32 *in = values.data(), *const end = in + values.size();
+  nb::gil_scoped_release release;
+  while (in < end) {
+    own[at++] = *in++;
+    if (at < RATE) continue;
+    babybear_permute(with, own, 1, permuted);
+    std::copy(permuted, permuted + WIDTH, own);
+    at = 0;
+  }
+  return at;
+}
+
 void hash_rows(Pool& pool, In32 words, In32 rows, Out32 out) {
   const Constants with = constants_of(words);
   const size_t n = count_of(out, DIGEST, "out");
@@ -220,6 +240,7 @@ void bind_babybear(nb::module_& m) {
   m.def("bb_layer_round", &layer_round);
   m.def("bb_ntt", &ntt);
   m.def("bb_permute", &permute);
+  m.def("bb_absorb", &absorb);
   m.def("bb_hash_rows", &hash_rows);
   m.def("bb_compress", &compress);
   m.def("bb_grind", &grind);

@@ -10,7 +10,7 @@ import pytest
 
 from distprove.errors import InvalidProof
 from distprove.stark.openvm.transcript import Transcript
-from kernels.cpu.poseidon2_babybear import compress, hash_rows, least_witness, permuted
+from kernels.cpu.poseidon2_babybear import absorbed, compress, hash_rows, least_witness, permuted
 from kernels.errors import SizeError
 from kernels.maths import poseidon2_babybear as maths
 from kernels.maths.babybear import P
@@ -49,7 +49,26 @@ def test_sizes_are_checked() -> None:
     with pytest.raises(SizeError):
         least_witness([0] * 17, 0, 1)
     with pytest.raises(SizeError):
+        absorbed([0] * 15, 0, np.zeros(1, dtype=np.uint32))
+    with pytest.raises(SizeError):
+        absorbed([0] * 16, 8, np.zeros(1, dtype=np.uint32))
+    with pytest.raises(SizeError):
         compress(np.zeros((1, 8), dtype=np.uint32), np.zeros((2, 8), dtype=np.uint32))
+
+
+@pytest.mark.parametrize("before", [0, 1, 7])
+@pytest.mark.parametrize("count", [0, 7, 8, 9, 40, 41])
+def test_many_words_are_observed_as_each(before: int, count: int) -> None:
+    words = np.arange(P - count, P, dtype=np.uint32)
+    one, other = Transcript(), Transcript()
+    for transcript in (one, other):
+        transcript.observe_words(words[:before])
+        transcript.sample()
+        transcript.observe_words(words[:before])
+    one.observe_words(words)
+    for word in words.tolist():
+        other.observe(word)
+    assert one.state == other.state
 
 
 def test_an_element_of_the_extension_is_four_elements() -> None:
