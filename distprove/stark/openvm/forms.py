@@ -153,12 +153,22 @@ class SegmentForms:
         ]
 
     def _eq_of_places(self, point: Sequence[Elements]) -> Elements:
-        """eq of each interaction's place and the coordinates of the point after those of its rows."""
-        eq = np.broadcast_to(ext_one(), (len(self._trace), 4))
-        for bit, coordinate in enumerate(point):
-            chosen = np.where((self._start >> bit & 1)[:, None] == 1, coordinate, sub(ext_one(), coordinate))
-            eq = ext_mul(eq, np.where(self._rows[:, None] <= 1 << bit, chosen, ext_one()))
-        return eq
+        """eq of each interaction's place and the coordinates of the point after those of its rows.
+
+        From the last coordinate on, each value is computed once for all interactions whose places have the same bits.
+        """
+        eq, found = ext_one()[None], np.zeros((len(self._trace), 4), dtype=np.uint32)
+        places = np.zeros(1, dtype=np.int64)
+        for bit in reversed(range(len(point) + 1)):
+            own = self._start >> bit
+            if bit < len(point):
+                below = np.unique(own)
+                high, low = ext_mul(eq, point[bit]), eq
+                both = np.stack((sub(low, high), high), axis=1).reshape(-1, 4)
+                eq, places = both[2 * np.searchsorted(places, below >> 1) + (below & 1)], below
+            ended = np.flatnonzero(self._rows == 1 << bit) if bit < len(point) else np.flatnonzero(self._rows >> bit)
+            found[ended] = eq[np.searchsorted(places, own[ended])]
+        return found
 
 
 def _joined(parts: Sequence[Indices]) -> Indices:
