@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kernels.cuda.device import Argument, ByValue, Device, Kernel, grid_for
 from kernels.cuda.openvm.graph_code import GraphCode, Piece
+from kernels.cuda.openvm.split_forms import SplitForms
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_rules import (
@@ -25,7 +26,7 @@ from kernels.interface.openvm_rules import (
     coset_shifts,
 )
 from kernels.maths.babybear import Elements, P, add, elements, mul, powers
-from kernels.maths.babybear_ntt import ntt
+from kernels.maths.babybear_ntt import intt, ntt
 from kernels.source import KernelSource
 
 RULES = KernelSource("openvm_rules")
@@ -153,6 +154,7 @@ class CudaRules(OpenVmRules):
     def __init__(self, device: Device) -> None:
         self.device = device
         self._codes: weakref.WeakKeyDictionary[GraphProgram, tuple[GraphCode, Array]] = weakref.WeakKeyDictionary()
+        self._split: weakref.WeakKeyDictionary[GraphProgram, SplitForms] = weakref.WeakKeyDictionary()
 
     def prepare(self) -> None:
         """Begin to compile the kernels in the background."""
@@ -229,6 +231,13 @@ class CudaRules(OpenVmRules):
             found = self._codes[program] = code, self.device.upload(instructions)
         return found
 
+    def split(self, program: GraphProgram) -> SplitForms:
+        """A program's linear terms and its other ones, made once."""
+        found = self._split.get(program)
+        if found is None:
+            found = self._split[program] = SplitForms(program)
+        return found
+
     def run(
         self,
         name: str,
@@ -292,49 +301,77 @@ class CudaRounds(RuleRounds):
     # -- the univariate round -----------------------------------------------------------------------------------------
 
     def coset_sums(self, forms: Sequence[BoundForms], counts: Sequence[int]) -> list[Elements]:
-        bound = self._rules.bind(self._tables, forms, piece=self._rules.piece)
-        run, eq = 1 << self._log_skip, self._device.address(self._heap)
-        begins, total = [], 0
-        for count in counts:
-            begins.append(total)
-            total += SUMS * count * run * 4
-        sums = self._device.zeros((max(1, total),), np.uint64)
-        at = self._device.address(sums)
-        classes: dict[tuple[int, int], Tasks] = {}
-        for number, (table, count, n) in enumerate(zip(self._tables, counts, self._variables, strict=True)):
-            if len(bound.constants[number]) != SUMS:
-                raise SizeError(f"{len(bound.constants[number])} forms of a table, not {SUMS}")
-            rows = table.rows(self._log_skip)
-            for first in range(0, count, COSETS):
-                tasks = classes.setdefault((first, min(COSETS, count - first)), Tasks())
-                to = at + 8 * (begins[number] + SUMS * first * run * 4)
-                for piece in bound.codes[number].pieces:
-                    tiles = max(1, min(MOST_TILES, ITEM_WEIGHT // piece.weight, -(-rows // THREADS)))
-                    own = [*bound.places[number].program(piece), rows, table.height - 1, eq + (16 << n), to]
-                    tasks.add(tiles * piece.weight, grid_for(rows, tiles * THREADS), own, (tiles,))
-        for (first, cosets), tasks in classes.items():
-            if tasks.items:
-                self._sum_on_cosets(bound, tasks, first, cosets)
+        for bound in forms:
+            if len(bound.constants) != SUMS:
+                raise SizeError(f"{len(bound.constants)} forms of a table, not {SUMS}")
+        # 1. Terms that are linear in cells are summed in the rows, the others on cosets.
+        split = [self._rules.split(bound.program).bind(bound) for bound in forms]
+        linear = self._rules.bind(self._tables, [own for own, _ in split], piece=self._rules.piece)
+        others = self._rules.bind(self._tables, [own for _, own in split], piece=self._rules.piece)
+        words = SUMS * 4 << self._log_skip
+        """Of the sums of a table on one coset."""
+        begins = np.cumsum([0, *(words * (1 + count) for count in counts)], dtype=np.int64).tolist()
+        sums = self._device.zeros((max(1, begins[-1]),), np.uint64)
+        self._sum_in_rows(linear, counts, begins, sums)
+        for first in range(0, max(counts, default=0), COSETS):
+            self._sum_on_cosets(others, counts, [begin + words * (1 + first) for begin in begins], sums, first)
+        # 2. Move the linear sums to the cosets, and add all up.
         found = mul(elements((self._device.download(sums) % np.uint64(P)).astype(np.int64)), INVERSE_RADIX)
         results = []
-        for begin, count, constants in zip(begins, counts, bound.constants, strict=True):
-            parts = [np.zeros((SUMS, 0, run, 4), dtype=np.uint32)]
-            for first in range(0, count, COSETS):
-                cosets = min(COSETS, count - first)
-                words = found[begin + SUMS * first * run * 4 :][: SUMS * cosets * run * 4]
-                parts.append(words.reshape(SUMS, cosets, run, 4))
+        for number, (count, begin, end) in enumerate(zip(counts, begins, begins[1:], strict=False)):
+            in_rows, on_cosets = found[begin : begin + words], found[begin + words : end]
+            moved = _on_cosets(in_rows.reshape(SUMS, -1, 4), count)
+            parts = [
+                on_cosets[words * first :][: words * min(COSETS, count - first)].reshape(SUMS, -1, *moved.shape[2:])
+                for first in range(0, count, COSETS)
+            ]
             # eq sums to 1 over the cube, so a constant is added once.
-            results.append(add(np.concatenate(parts, axis=1), constants[:, None, None]))
+            constants = add(linear.constants[number], others.constants[number])[:, None, None]
+            results.append(add(add(np.concatenate(parts, axis=1) if parts else moved, moved), constants))
         return results
 
-    def _sum_on_cosets(self, bound: Bound, tasks: Tasks, first: int, cosets: int) -> None:
-        """Add the sums on so many cosets from number `first` on."""
+    def _sum_in_rows(self, bound: Bound, counts: Sequence[int], begins: Sequence[int], sums: Array) -> None:
+        """Add the sums of tables that have cosets, over the cube in their rows, to words of `sums` from `begins` on."""
+        tasks = Tasks()
+        for number, (count, begin) in enumerate(zip(counts, begins, strict=False)):
+            if count:
+                self._add_tasks(tasks, bound, number, self._device.address(sums) + 8 * begin, ROWS)
+        if tasks.items:
+            log_run, kept = np.uint32(self._log_skip), THREADS // 32 * SUMS * (4 << self._log_skip)
+            name = self._name("openvm_rows")
+            self._rules.run(name, tasks, bound, ROWS, lambda given, near: (*given, log_run, near), shared_words=kept)
+
+    def _sum_on_cosets(
+        self, bound: Bound, counts: Sequence[int], begins: Sequence[int], sums: Array, first: int
+    ) -> None:
+        """Add the sums on at most COSETS cosets from number `first` on: one launch for each number of cosets."""
+        classes: dict[int, Tasks] = {}
+        for number, (count, begin) in enumerate(zip(counts, begins, strict=False)):
+            if cosets := min(COSETS, count - first) if count > first else 0:
+                tasks = classes.setdefault(cosets, Tasks())
+                self._add_tasks(tasks, bound, number, self._device.address(sums) + 8 * begin, 1)
         factors, log_run = self._device.upload(_factors(self._log_skip, first)), np.uint32(self._log_skip)
-        kept = THREADS // 32 * SUMS * cosets * (4 << self._log_skip)
-        name = self._name(f"openvm_cosets_{cosets}")
-        self._rules.run(
-            name, tasks, bound, cosets, lambda given, near: (*given, factors, log_run, near), shared_words=kept
-        )
+        for cosets, tasks in classes.items():
+            if tasks.items:
+                kept = THREADS // 32 * SUMS * cosets * (4 << self._log_skip)
+                self._rules.run(
+                    self._name(f"openvm_cosets_{cosets}"),
+                    tasks,
+                    bound,
+                    cosets,
+                    lambda given, near: (*given, factors, log_run, near),
+                    shared_words=kept,
+                )
+
+    def _add_tasks(self, tasks: Tasks, bound: Bound, number: int, to: int, thread_rows: int) -> None:
+        """Add the pieces of a table's code as `CosetTask`, whose threads take so many rows. `to` is the address of its
+        sums."""
+        table, eq = self._tables[number], self._device.address(self._heap) + (16 << self._variables[number])
+        rows, tile = table.rows(self._log_skip), thread_rows * THREADS
+        for piece in bound.codes[number].pieces:
+            tiles = max(1, min(MOST_TILES, ITEM_WEIGHT // piece.weight, -(-rows // tile)))
+            own = [*bound.places[number].program(piece), rows, table.height - 1, eq, to]
+            tasks.add(tiles * piece.weight, grid_for(rows, tiles * tile), own, (tiles,))
 
     # -- the rounds over the cube -------------------------------------------------------------------------------------
 
@@ -488,6 +525,15 @@ def packed_cells(device: Device, table: RuleTable, code: GraphCode) -> Words:
     """Each cell of some code as one word, (cells,): its address, and its kind from bit KIND on."""
     cells = cell_addresses(device, table, code)
     return np.asarray(cells[:, 0] | cells[:, 1] << np.uint64(KIND))
+
+
+def _on_cosets(values: Elements, count: int) -> Elements:
+    """The values (forms, count, n, 4) on cosets of polynomials with values (forms, n, 4) on D."""
+    n = values.shape[1]
+    scales = (
+        np.stack([powers(shift, n) for shift in coset_shifts(count)]) if count else np.zeros((0, n), dtype=np.uint32)
+    )
+    return ntt(mul(intt(values, -2)[:, None], scales[:, :, None]), -2)
 
 
 @lru_cache(maxsize=64)

@@ -293,6 +293,76 @@ struct CosetTask {
   u64 first_item, tiles;
 };
 
+// The sums of each warp of a block, (SUMS, cosets, run, 4), in shared memory.
+struct KeptSums {
+  u32* kept;
+  u32 words, run;
+
+  __device__ __forceinline__ void clear() const {
+    for (u32 i = threadIdx.x; i < THREADS / 32 * words; i += THREADS) kept[i] = 0;
+  }
+  // Adds v over the runs of a warp: `number` counts forms and cosets.
+  __device__ __forceinline__ void add(u32 number, Ext v) const {
+    const u32 lane = threadIdx.x % 32;
+    v = over_lanes(v, run);
+    u32* const to = kept + threadIdx.x / 32 * words + (number * run + lane) * 4;
+    if (lane < run)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) to[c] = bb::add(to[c], v[c]);
+  }
+  // Adds the sums of all warps to `sums`, and begins anew.
+  __device__ __forceinline__ void write(u64* sums) const {
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < words; i += THREADS) {
+      u64 sum = 0;
+      for (u32 w = 0; w < THREADS / 32; ++w) sum += kept[w * words + i], kept[w * words + i] = 0;
+      if (sum) atomicAdd(sums + i, sum);
+    }
+  }
+};
+
+// Adds the forms of tiles in their rows, times eq, to the sums of the tasks, (SUMS, run, 4). Shared memory: near slots, then
+// the sums of each warp.
+template <int LOG>
+__device__ __forceinline__ void sum_in_rows(const CosetTask* tasks, u32 count, u32 items, u32 log_run, u32 near_words, u32* far,
+                                            u64 far_words, u32* next) {
+  DP_DYNAMIC_SHARED(u32, shared);
+  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  const u32 log = LOG < 0 ? log_run : LOG, lane = threadIdx.x % 32;
+  const KeptSums kept{shared + near_words, SUMS << (log + 2), 1u << log};
+  kept.clear();
+  for (;;) {
+    const u32 item = taken(next);
+    if (item >= items) return;
+    const CosetTask& task = tasks[last_before(count, item, [&](u32 i) { return tasks[i].first_item; })];
+    const u64 rows = task.rows;
+    u64 row = (item - task.first_item) * task.tiles * (THREADS * ROWS) + threadIdx.x;
+    for (u64 tile = 0; tile < task.tiles; ++tile, row += THREADS * ROWS) {
+      if (row - lane >= rows) break;  // the whole warp
+      InRows cells{task.program.loads, (u32)row, (u32)task.mask, {}};
+      cells.fetch();
+      run<Base<ROWS>>(task.program, slots, cells, [&](u32 form, const Base<ROWS>::Sum& sum) {
+        Ext v = Ext::zero();
+#pragma unroll
+        for (u32 i = 0; i < ROWS; ++i)
+          if (const u64 own = row + i * THREADS; own < rows)
+            v = bb::m::add(v, bb::m::mul(sum.of[i].result(), bb::m::load(__ldg(task.eq + (own >> log)))));
+        kept.add(form, v);
+      });
+    }
+    kept.write(task.sums);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    openvm_rows_of_16(const CosetTask* tasks, u32 count, u32 items, u32 log_run, u32 near_words, u32* far, u64 far_words, u32* next) {
+  sum_in_rows<4>(tasks, count, items, log_run, near_words, far, far_words, next);
+}
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    openvm_rows(const CosetTask* tasks, u32 count, u32 items, u32 log_run, u32 near_words, u32* far, u64 far_words, u32* next) {
+  sum_in_rows<-1>(tasks, count, items, log_run, near_words, far, far_words, next);
+}
+
 // The cells of a row, read ahead.
 struct ReadAhead {
   static constexpr int AHEAD = 3;
@@ -390,9 +460,9 @@ __device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count,
                                               u32 near_words, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
   const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
-  const u32 run_rows = LOG < 0 ? 1u << log_run : 1u << LOG, words = SUMS * N * run_rows * 4, lane = threadIdx.x % 32;
-  u32 *const kept = shared + near_words, *const own = kept + threadIdx.x / 32 * words;
-  for (u32 i = threadIdx.x; i < THREADS / 32 * words; i += THREADS) kept[i] = 0;
+  const u32 log = LOG < 0 ? log_run : LOG, lane = threadIdx.x % 32;
+  const KeptSums kept{shared + near_words, SUMS * N << (log + 2), 1u << log};
+  kept.clear();
   OnCosets<N, LOG> cells{{}, log_run, factors, {}};
   cells.keep_factors();
   for (;;) {
@@ -403,26 +473,15 @@ __device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count,
     u64 row = (item - task.first_item) * task.tiles * THREADS + threadIdx.x;
     for (u64 tile = 0; tile < task.tiles; ++tile, row += THREADS) {
       if (row - lane >= rows) break;  // the whole warp
-      const Ext weight = row < rows ? bb::m::load(__ldg(task.eq + (row >> (LOG < 0 ? log_run : LOG)))) : Ext::zero();
+      const Ext weight = row < rows ? bb::m::load(__ldg(task.eq + (row >> log))) : Ext::zero();
       cells.cells = ReadAhead{task.program.loads, (u32)row, (u32)task.mask, {}, {}};
       cells.cells.begin();
       run<Base<N>>(task.program, slots, cells, [&](u32 form, const typename Base<N>::Sum& sum) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-          const Ext v = over_lanes(bb::m::mul(sum.of[i].result(), weight), run_rows);
-          u32* const to = own + ((form * N + i) * run_rows + lane) * 4;
-          if (lane < run_rows)
-#pragma unroll
-            for (int c = 0; c < 4; ++c) to[c] = bb::add(to[c], v[c]);
-        }
+        for (int i = 0; i < N; ++i) kept.add(form * N + i, bb::m::mul(sum.of[i].result(), weight));
       });
     }
-    __syncthreads();
-    for (u32 i = threadIdx.x; i < words; i += THREADS) {
-      u64 sum = 0;
-      for (u32 w = 0; w < THREADS / 32; ++w) sum += kept[w * words + i], kept[w * words + i] = 0;
-      if (sum) atomicAdd(task.sums + i, sum);
-    }
+    kept.write(task.sums);
   }
 }
 

@@ -1,0 +1,92 @@
+"""The terms of linear forms that are linear in cells. Their sums over the cube are moved to cosets on the host: round 0
+computes them in the rows alone, and no cell of theirs is moved."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.interface.openvm_rules import BoundForms, GraphProgram, NodeKind
+from kernels.maths.babybear import Elements, P, mul
+
+MOST_CELLS = 64
+"""Most cells of a node that is expanded."""
+
+Linear = dict[int, int]
+"""A sum of cells, and of nodes that have the same value in every row, each by its number and with a factor."""
+
+
+class SplitForms:
+    """A program as two: the linear terms, as forms of cells, and the other ones."""
+
+    def __init__(self, program: GraphProgram) -> None:
+        expanded = _linear(program)
+        rest: list[list[int]] = [[] for _ in program.forms]
+        cells: list[Linear] = [{} for _ in program.forms]
+        kept, moved = list[int](), list[tuple[int, int, int, int]]()
+        for term, (node, form) in enumerate(zip(program.term_nodes, program.term_forms, strict=True)):
+            sum_ = expanded[node]
+            if sum_ is None:
+                rest[form].append(node)
+                kept.append(term)
+                continue
+            for cell, factor in sum_.items():
+                cells[form].setdefault(cell, 0)
+                moved.append((term, form, cell, factor))
+        self.rest = GraphProgram(program.nodes, tuple(np.array(nodes, dtype=np.int64) for nodes in rest))
+        self.linear = GraphProgram(program.nodes, tuple(np.array(sorted(own), dtype=np.int64) for own in cells))
+        place = {
+            (form, node): number
+            for number, (form, node) in enumerate(zip(self.linear.term_forms, self.linear.term_nodes, strict=True))
+        }
+        self._kept: NDArray[np.int64] = np.array(kept, dtype=np.int64)
+        self._terms: NDArray[np.int64] = np.array([term for term, *_ in moved], dtype=np.int64)
+        self._places: NDArray[np.int64] = np.array([place[form, cell] for _, form, cell, _ in moved], dtype=np.int64)
+        self._factors: Elements = np.array([factor for *_, factor in moved], dtype=np.uint32)
+
+    def bind(self, bound: BoundForms) -> tuple[BoundForms, BoundForms]:
+        """The linear terms and the other ones with a proof's coefficients. The constants are with the other ones."""
+        sums = np.zeros((len(self.linear.term_nodes), 4), dtype=np.uint64)
+        np.add.at(sums, self._places, mul(bound.coefficients[self._terms], self._factors[:, None]).astype(np.uint64))
+        linear = BoundForms(self.linear, (sums % np.uint64(P)).astype(np.uint32), np.zeros_like(bound.constants))
+        return linear, BoundForms(self.rest, bound.coefficients[self._kept], bound.constants)
+
+
+def _linear(program: GraphProgram) -> list[Linear | None]:
+    """Each node as a sum, None if it is none or has too many cells."""
+    found, values = list[Linear | None](), list[int | None]()
+    for number, (kind, a, b, _) in enumerate(program.rows):
+        value: int | None = None
+        sum_: Linear | None = {number: 1}
+        if kind == NodeKind.CONSTANT:
+            value = a
+        elif kind == NodeKind.NEG:
+            value, sum_ = _scaled_value(values[a], -1), _scaled(found[a], -1)
+        elif kind == NodeKind.MUL:
+            x, y = values[a], values[b]
+            value = None if y is None else _scaled_value(x, y)
+            sum_ = _scaled(found[b], x) if x is not None else None if y is None else _scaled(found[a], y)
+        elif kind in (NodeKind.ADD, NodeKind.SUB):
+            x, y, sign = values[a], values[b], 1 if kind == NodeKind.ADD else -1
+            value = None if x is None or y is None else (x + sign * y) % P
+            sum_ = _sum(found[a], _scaled(found[b], sign))
+        values.append(value)
+        found.append(sum_ if value is None else {number: 1})
+    return found
+
+
+def _scaled_value(value: int | None, factor: int) -> int | None:
+    return None if value is None else value * factor % P
+
+
+def _scaled(sum_: Linear | None, factor: int) -> Linear | None:
+    return None if sum_ is None else {cell: own * factor % P for cell, own in sum_.items()}
+
+
+def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
+    if a is None or b is None or len(a) + len(b) > MOST_CELLS:
+        return None
+    found = dict(a)
+    for cell, factor in b.items():
+        found[cell] = (found.get(cell, 0) + factor) % P
+    return found
