@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import comb
 
 import numpy as np
@@ -83,7 +84,15 @@ def segment_forms(traces: Sequence[ProverTrace], log_skip: int) -> SegmentForms:
     starts, _ = bus_places(traces, log_skip)
     rows = [max(trace.height, 1 << log_skip) for trace in traces]
     shares = [pow(own // trace.height, -1, P) for own, trace in zip(rows, traces, strict=True)]
-    return SegmentForms([trace.forms for trace in traces], shares, starts, rows)
+    return _segment(tuple(trace.forms for trace in traces), tuple(shares), tuple(starts), tuple(rows))
+
+
+@lru_cache(maxsize=4)
+def _segment(
+    airs: tuple[AirForms, ...], shares: tuple[int, ...], starts: tuple[int, ...], rows: tuple[int, ...]
+) -> SegmentForms:
+    """A proof needs the same forms twice, and so do proofs of one shape."""
+    return SegmentForms(airs, shares, starts, rows)
 
 
 def fractions(

@@ -317,10 +317,10 @@ class CudaRounds(RuleRounds):
             self._sum_on_cosets(others, counts, [begin + words * (1 + first) for begin in begins], sums, first)
         # 2. Move the linear sums to the cosets, and add all up.
         found = mul(elements((self._device.download(sums) % np.uint64(P)).astype(np.int64)), INVERSE_RADIX)
-        results = []
+        in_rows = found[np.add.outer(begins[:-1], np.arange(words))].reshape(len(counts), SUMS, -1, 4)
+        results, all_moved = [], _on_cosets(in_rows, max(counts, default=0))
         for number, (count, begin, end) in enumerate(zip(counts, begins, begins[1:], strict=False)):
-            in_rows, on_cosets = found[begin : begin + words], found[begin + words : end]
-            moved = _on_cosets(in_rows.reshape(SUMS, -1, 4), count)
+            moved, on_cosets = all_moved[number, :, :count], found[begin + words : end]
             parts = [
                 on_cosets[words * first :][: words * min(COSETS, count - first)].reshape(SUMS, -1, *moved.shape[2:])
                 for first in range(0, count, COSETS)
@@ -528,12 +528,10 @@ def packed_cells(device: Device, table: RuleTable, code: GraphCode) -> Words:
 
 
 def _on_cosets(values: Elements, count: int) -> Elements:
-    """The values (forms, count, n, 4) on cosets of polynomials with values (forms, n, 4) on D."""
-    n = values.shape[1]
-    scales = (
-        np.stack([powers(shift, n) for shift in coset_shifts(count)]) if count else np.zeros((0, n), dtype=np.uint32)
-    )
-    return ntt(mul(intt(values, -2)[:, None], scales[:, :, None]), -2)
+    """The values (..., count, n, 4) on cosets of polynomials with values (..., n, 4) on D."""
+    n = values.shape[-2]
+    scales = np.stack([powers(shift, n) for shift in coset_shifts(count)] or [np.zeros(n, dtype=np.uint32)])[:count]
+    return ntt(mul(intt(values, -2)[..., None, :, :], scales[:, :, None]), -2)
 
 
 @lru_cache(maxsize=64)
