@@ -11,6 +11,7 @@ SYSTEMS: dict[str, str] = {
     "groth16": "distprove.groth16.entry",
     "stark": "distprove.stark.entry",
     "filecoin": "distprove.filecoin.entry",
+    "swirl": "distprove.stark.openvm.entry",
 }
 """The module with the `ENTRY` of each proof system, by the name that jobs and proofs give the system."""
 

@@ -34,6 +34,7 @@ class JobOptions(TypedDict, total=False):
     hash: str | None
     inputs: Inputs | None
     insecure_dev: bool
+    key: File
     one_proof: bool
     params: File | None
     partitions: int | None
@@ -47,6 +48,7 @@ class JobOptions(TypedDict, total=False):
     randomness: str | None
     sector: int | None
     security: int | None
+    traces: Files
     tree_wires: int | None
     update: File | None
     vk: File | None

@@ -18,6 +18,7 @@ from distprove.formats.plain_data import KINDS
 from distprove.groth16.options import Groth16Options
 from distprove.options import Setting, check_keys, keys_of, setting, settings_of
 from distprove.settings import ExecutorSettings, settings_from
+from distprove.stark.openvm.options import SwirlOptions
 from distprove.stark.options import StarkOptions
 from tests.support import ROOT
 
@@ -26,6 +27,7 @@ TABLES = {
     "Groth16": Groth16Options,
     "A STARK": StarkOptions,
     "Filecoin": FilecoinOptions,
+    "OpenVM's proofs": SwirlOptions,
 }
 """The sections of docs/jobs.md and what their tables are of."""
 HEAD = "| key | option | value | default | |\n|---|---|---|---|---|\n"

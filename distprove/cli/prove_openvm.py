@@ -18,6 +18,7 @@ from distprove.errors import InputError, InvalidProof, UsageError
 
 if TYPE_CHECKING:
     from distprove.stark.openvm.key import OpenVmKey
+    from distprove.stark.openvm.parts import PartCommitments
     from kernels.interface.openvm import OpenVmKernels
 
 COMMAND = "stark-openvm"
@@ -71,6 +72,7 @@ def prove_traces(
 ) -> None:
     """Prove traces under a key of OpenVM 2, verify each proof, and write it in OpenVM's encoding."""
     from distprove.stark.openvm.key_file import read_key
+    from distprove.stark.openvm.parts import PartCommitments
     from distprove.stark.openvm.security import TARGET_BITS, security_bits
 
     begin, places = time.perf_counter(), _places(out, len(traces))
@@ -80,8 +82,9 @@ def prove_traces(
     key = read_key(openvm_key)
     read = time.perf_counter() - begin
     with computing.opened() as backend:
-        device = backend.info().name
-        proven = [_prove(backend.openvm, key, *each) for each in zip(traces, places, strict=True)]
+        device, parts = backend.info().name, PartCommitments(backend.openvm)
+        proven = [_prove(backend.openvm, key, parts, *each) for each in zip(traces, places, strict=True)]
+        del parts  # its memory is the backend's
     bits, total = security_bits(key), time.perf_counter() - begin
     seconds = {name: sum(each.seconds[name] for each in proven) for name in proven[0].seconds}
     seconds = {**seconds, "read": read + seconds["read"], "total": total}
@@ -108,7 +111,7 @@ def _places(out: Path, count: int) -> Sequence[Path]:
     return [out / (PROOF if count == 1 else f"proof-{i}.bin") for i in range(count)]
 
 
-def _prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Path, place: Path) -> Proven:
+def _prove(kernels: OpenVmKernels, key: OpenVmKey, parts: PartCommitments, traces: Path, place: Path) -> Proven:
     """Prove the traces of a file, verify the proof, and write it."""
     from distprove.formats.files import write_atomically
     from distprove.stark.openvm.prover import prove
@@ -120,7 +123,7 @@ def _prove(kernels: OpenVmKernels, key: OpenVmKey, traces: Path, place: Path) ->
     with steps("read"):
         given = read_traces(traces, key)
     try:
-        proof = prove(kernels, key, given, steps)
+        proof = prove(kernels, key, given, steps, parts)
     except UsageError as error:
         raise UsageError(f"{traces}: {error}") from None
     with steps("verify"):

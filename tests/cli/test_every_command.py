@@ -30,11 +30,13 @@ from tests.cli.test_versus_command import PEER
 from tests.groth16.test_setup import SECRETS
 from tests.support import ROOT
 from tests.support.known_tau import write_known_tau
+from tests.support.openvm_golden import GOLDEN, key_path
 from tests.support.ptau_ceremony import PERSONS, make_ptau
 from tests.support.toy_program import toy_program
 
 GUEST = ROOT / "tests" / "stark" / "riscv" / "guests" / "sha256.elf"
 PROFILE = ROOT / "tests" / "measure" / "openvm" / "reth-excerpt.jsonl"
+SWIRL = ("--key", key_path("fibonacci"), "--traces", GOLDEN / "fibonacci" / "traces.bin")
 OWN = "MODULE:CLASS"
 SMALL: dict[str, tuple[object, ...]] = {
     "fibonacci": ("--rows", 16),
@@ -124,6 +126,7 @@ def _of(program: str, more: Words) -> Words:
 RUNS: dict[str, Words] = {
     "demo": lambda here: ("--out", here.out / "demo", "--partitions", 2, "--threads", 2, "--gpus", 0),
     "prove groth16": lambda here: ("--zkey", here.job.zkey, "--wtns", here.witness, "--out", here.out / "r", *HERE),
+    "prove swirl": lambda here: (*SWIRL, "--out", here.out / "r", *HERE),
     "resume": lambda here: (here.unfinished(), *HERE),
     "verify": lambda here: (here.proven, "--vk", here.job.vk),
     "aggregate": lambda here: (here.proven, "--srs", here.srs(), "--out", here.out / "small", *CPU),

@@ -45,6 +45,7 @@ READ = {
         "gnark_pk",
         "gnark_vk",
         "profile",
+        "key",
     ),
 }
 """Names of the paths that commands read."""

@@ -30,8 +30,9 @@ _FRONT = struct.Struct("<8sQ")
 class Container:
     """A file's header and arrays. Each array is read once: no two may overlap, and together they end the file."""
 
-    def __init__(self, data: bytes, magic: bytes, name: str, what: str) -> None:
-        """Parse a file that begins with `magic`, whose header names its format `name`. Raises FormatError."""
+    def __init__(self, data: bytes | memoryview, magic: bytes, name: str, what: str) -> None:
+        """Parse a file that begins with `magic`, whose header names its format `name`. Arrays lie in `data`, if they
+        may. Raises FormatError."""
         self.what = what
         if len(data) < _FRONT.size or data[:8] != magic:
             raise FormatError(f"{what}: does not begin with {magic.decode()}")
@@ -42,7 +43,7 @@ class Container:
         begin = -(-end // ALIGNMENT) * ALIGNMENT
         if len(data) < begin or any(data[end:begin]):
             raise FormatError(f"{what}: no zeros up to the next {ALIGNMENT} bytes behind the header")
-        header = loads_file(data[_FRONT.size : end], what)
+        header = loads_file(bytes(data[_FRONT.size : end]), what)
         if not isinstance(header, dict) or header.get("format") != name or type(header.get("version")) is not int:
             raise FormatError(f"{what}: the header is not of the format {name}")
         if header["version"] != VERSION:

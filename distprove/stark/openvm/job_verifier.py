@@ -1,0 +1,116 @@
+"""Verifies jobs of OpenVM's proofs, each a partition, and takes them apart into files as OpenVM writes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from distprove.entry import MAP, Exported
+from distprove.errors import FormatError, InvalidProof
+from distprove.formats import canonical
+from distprove.formats.folder import Folder
+from distprove.formats.names import unique
+from distprove.proof import Proof
+from distprove.stark.openvm.key import OpenVmKey
+from distprove.stark.openvm.key_file import key_from_bytes, key_to_bytes, read_key
+from distprove.stark.openvm.proof import OpenVmProof
+from distprove.stark.openvm.security import security_bits
+from distprove.stark.openvm.verifier import verify
+from distprove.system import PartitionProof
+
+KEY, PROOF = "key.bin", ".bin"
+"""The name of an exported key, and the end of those of proofs."""
+
+
+class SwirlVerifier:
+    """Verifies partition proofs under one key. Implements `distprove.proof.Verifier`."""
+
+    def __init__(self, key: OpenVmKey) -> None:
+        self.key = key
+
+    def under(self, path: Path) -> SwirlVerifier:
+        """The verifier of the key in a file. Raises InvalidProof for another one; InputError, FormatError."""
+        given = SwirlVerifier(read_key(path))
+        if given.key_digest() != self.key_digest():
+            raise InvalidProof(f"the proof is for another key than {path}")
+        return given
+
+    def key_digest(self) -> bytes:
+        return self._digest
+
+    def verification_key(self) -> dict[str, Any]:
+        """The key's file, in which the preprocessed traces are too."""
+        return {"file": key_to_bytes(self.key)}
+
+    def verify(self, proof: PartitionProof) -> bool:
+        """Raises FormatError or InvalidProof for a proof that does not hold."""
+        made = proof_in(proof)
+        verify(self.key, made)
+        return public_values(made) == proof.public
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return all(map(self.verify, proofs))
+
+    def explain(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
+        """What the proofs state, and with how much security."""
+        params = self.key.params
+        return {
+            "program": "AIRs of OpenVM 2",
+            "arguments": {"airs": len(self.key.airs)},
+            "says": {"key hash": key_hash_text(self.key)},
+            "security": {
+                "bits": security_bits(self.key),
+                "blowup": 1 << params.log_blowup,
+                "queries": params.whir.queries[0],
+                "grinding_bits": params.whir.query_pow_bits,
+                "regime": params.whir.proximity.regime,
+            },
+        }
+
+    @cached_property
+    def _digest(self) -> bytes:
+        return hashlib.sha256(canonical.encode(self.verification_key())).digest()
+
+
+def key_hash_text(key: OpenVmKey) -> str:
+    """The hash of a key as hexadecimal digits of its 8 elements' bytes, each little-endian."""
+    return key.pre_hash.astype("<u4").tobytes().hex()
+
+
+def key_in(record: dict[str, Any]) -> OpenVmKey:
+    """The key that came with a proof. Raises FormatError, InvalidKey."""
+    file = record.get("file")
+    if record.keys() != {"file"} or not isinstance(file, bytes):
+        raise FormatError("the verification key is no file of a key of OpenVM")
+    return key_from_bytes(file, "the proof's own key")
+
+
+def proof_in(proof: PartitionProof) -> OpenVmProof:
+    """The proof of a partition. Raises FormatError."""
+    data = proof.data.get("proof")
+    if proof.data.keys() != {"proof"} or not isinstance(data, bytes):
+        raise FormatError(f"partition {proof.name}: no proof of OpenVM")
+    return OpenVmProof.from_bytes(data, f"partition {proof.name}")
+
+
+def public_values(proof: OpenVmProof) -> tuple[int, ...]:
+    """The public values of all AIRs, in the key's order."""
+    return tuple(value for values in proof.public_values for value in values.tolist())
+
+
+def export(proof: Proof, folder: Path) -> Exported:
+    """Write the key, and each proof in OpenVM's encoding. Raises FormatError, InvalidProof."""
+    verifier = SwirlVerifier(key_in(proof.verification_key))
+    if verifier.key_digest() != proof.key_digest:
+        raise InvalidProof("the key that came with the proof is not the one that its digest names")
+    names = unique([KEY, MAP, *(partition.name + PROOF for partition in proof.partitions)])[2:]
+    with Folder.make(folder, private=False) as out:
+        out.write_new(KEY, proof.verification_key["file"])
+        for name, partition in zip(names, proof.partitions, strict=True):
+            proof_in(partition)
+            out.write_new(name, partition.data["proof"])
+    command = ("distprove", "verify", str(folder / names[0]), "--openvm-key", str(folder / KEY))
+    return Exported(names, command, checks_all=False, own_key=True)

@@ -1,0 +1,157 @@
+"""OpenVM's proofs as a proof system for the driver: a partition is the traces of one proof, such as a segment."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
+from distprove.groth16.input_places import WHOLE_WITNESS, content_at, places_of
+from distprove.options import InputFile
+from distprove.stark.openvm.container import TRACES_MAGIC, Container
+from distprove.stark.openvm.job_verifier import SwirlVerifier, key_hash_text, public_values
+from distprove.stark.openvm.key import OpenVmKey
+from distprove.stark.openvm.key_file import read_key
+from distprove.stark.openvm.options import SwirlOptions
+from distprove.stark.openvm.parts import PartCommitments
+from distprove.stark.openvm.prover import prove
+from distprove.stark.openvm.security import security_bits
+from distprove.stark.openvm.traces import TRACES_FORMAT, AirTrace, parse_traces
+from distprove.stark.openvm.verifier import verify
+from distprove.steps import Steps
+from distprove.system import Partition, PartitionProof, StepTimes, Witness
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
+
+SharedFiles = dict[str, NDArray[np.uint8]]
+
+
+class SwirlSystem(SwirlVerifier):
+    """Implements `distprove.system.ProofSystem`. It verifies under the key that it proves with."""
+
+    name = "swirl"
+    needs_barrier = False
+    verifies_in_python = True
+
+    def __init__(self, key: Path, sources: Sequence[InputFile]) -> None:
+        """Read the key. Raises InputError, FormatError, InvalidKey."""
+        self._name, self._sources = key.name, tuple(sources)
+        super().__init__(read_key(key))
+
+    @classmethod
+    def from_options(cls, options: SwirlOptions) -> SwirlSystem:
+        return cls(options.key, options.traces)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers do without the traces: each is sent with the order to prove it."""
+        return {**self.__dict__, "_sources": (), "_places": []}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "key": self._name,
+            "key_hash": key_hash_text(self.key),
+            "airs": len(self.key.airs),
+            "stack": f"{self.key.params.w_stack} columns of 2^{self.key.params.log_height}",
+            "security_bits": round(security_bits(self.key), 1),
+        }
+
+    def shared(self) -> SharedFiles:
+        """Nothing: the key travels with the system."""
+        return {}
+
+    def synthesis_bytes(self, partition: Partition) -> int:
+        """Predicted host memory of a partition's traces, in bytes: their file, which is mapped."""
+        return int(partition.source.get("size", 0))
+
+    def plan(self) -> list[Partition]:
+        digest = self.key_digest()
+        return [
+            Partition(index, source.name, _partition_digest(digest, index, source.name), place)
+            for index, (source, place) in enumerate(zip(self._sources, self._places, strict=True))
+        ]
+
+    @cached_property
+    def _places(self) -> list[dict[str, Any]]:
+        return places_of(self._sources, WHOLE_WITNESS)
+
+    def synthesiser(self, shared: SharedFiles, threads: int) -> SwirlSynthesiser:
+        return SwirlSynthesiser(self.key)
+
+    def prover(self, shared: SharedFiles, backend: Backend) -> SwirlProver:
+        return SwirlProver(self.key, backend)
+
+
+class SwirlSynthesiser:
+    """Reads traces, and checks that they are of the key's shape. Implements `distprove.system.Synthesiser`."""
+
+    def __init__(self, key: OpenVmKey) -> None:
+        self._key = key
+
+    def synthesise(self, partition: Partition) -> Witness:
+        begin = time.perf_counter()
+        content, name = content_at(partition.source)
+        file = np.frombuffer(content, dtype=np.uint8)
+        _traces(self._key, file, name)
+        return Witness(partition.name, {"file": file}, time.perf_counter() - begin)  # type: ignore[dict-item]
+
+
+class SwirlProver:
+    """Proves partitions on one backend, and keeps commitments to parts that proofs share. Implements
+    `distprove.system.Prover`."""
+
+    def __init__(self, key: OpenVmKey, backend: Backend) -> None:
+        self._key, self._backend = key, backend
+        self._parts: PartCommitments | None = PartCommitments(backend.openvm)
+
+    def commit(self, partition: Partition, witness: Witness) -> bytes | None:
+        return None
+
+    def prove_partition(
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]:
+        """Prove the traces. Raises UnsatisfiedWitness if they do not balance the buses, or do not fit the stack."""
+        traffic, busy, steps = self._backend.traffic.snapshot(), self._backend.watch_busy(), Steps()
+        with steps("read"):
+            traces = _traces(self._key, witness.arrays["file"], partition.name)
+        try:
+            proof = prove(self._backend.openvm, self._key, traces, steps, self._parts)
+        except UsageError as error:
+            raise UnsatisfiedWitness(f"partition {partition.name}: {error}") from None
+        busy.end()
+        times, moved = steps.times, self._backend.traffic.since(traffic)
+        times.on_device, times.to_device, times.to_host = busy.time(), moved.to_device, moved.to_host
+        made = PartitionProof(partition.name, partition.digest, public_values(proof), {"proof": proof.to_bytes()})
+        return made, times
+
+    def diagnose(self, partition: Partition, witness: Witness) -> None:
+        """Raise UnsatisfiedWitness if a proof that the CPU makes of the traces does not verify either."""
+        traces = _traces(self._key, witness.arrays["file"], partition.name)
+        with CpuBackend(threads=1) as cpu:
+            proof = prove(cpu.openvm, self._key, traces, Steps())
+        try:
+            verify(self._key, proof)
+        except InvalidProof as error:
+            what = f"partition {partition.name}: the traces violate a constraint of the key"
+            raise UnsatisfiedWitness(f"{what}: {error}") from None
+
+    def close(self) -> None:
+        """Let go of the commitments of parts, whose memory the backend then uses for other things."""
+        self._parts = None
+
+
+def _traces(key: OpenVmKey, file: NDArray[Any], name: str) -> tuple[AirTrace, ...]:
+    return parse_traces(Container(file.data, TRACES_MAGIC, TRACES_FORMAT, name), key)
+
+
+def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
+    """The digest of key, index and name. It leaves out the traces, whose hash would let anyone test guesses of them."""
+    encoded = name.encode()
+    parts = (b"distprove swirl partition 1\0", key_digest, index.to_bytes(8, "little"))
+    return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()

@@ -1,0 +1,126 @@
+"""Jobs of OpenVM's proofs: a partition for each file of traces, whose proof has the bytes that OpenVM writes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distprove.errors import FormatError, InvalidProof, UnsatisfiedWitness
+from distprove.options import InputFile
+from distprove.stark.openvm.entry import ENTRY
+from distprove.stark.openvm.job_verifier import SwirlVerifier
+from distprove.stark.openvm.system import SwirlSystem
+from distprove.stark.openvm.traces import read_traces, traces_to_bytes
+from distprove.system import PartitionProof
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.babybear import P
+from tests.cli.conftest import run
+from tests.support.openvm_golden import GOLDEN, key_of, key_path, proof_bytes
+
+HERE = ("--local", "--no-isolate", "--gpus", 0, "--threads", 2)
+
+
+def changed_traces(name: str, path: Path) -> Path:
+    """A file of a golden set's traces, with another number in one cell of the first one."""
+    first, *others = read_traces(GOLDEN / name / "traces.bin", key_of(name))
+    common = first.common.copy()
+    common[0, 0] = (int(common[0, 0]) + 1) % P
+    path.write_bytes(traces_to_bytes([replace(first, common=common), *others]))
+    return path
+
+
+def test_a_job_is_proven_verified_resumed_and_exported(tmp_path: Path) -> None:
+    """A proof for each file, of the bytes that stark-backend's own prover wrote, by a job file and by options."""
+    name, out = "interactions", tmp_path / "run"
+    for i in range(3):
+        shutil.copy(GOLDEN / name / "traces.bin", tmp_path / f"segment-{i}.bin")
+    job = tmp_path / "job.toml"
+    job.write_text(f'system = "swirl"\nkey = "{key_path(name)}"\ntraces = ["segment-*.bin"]\n')
+    done = run("prove", job, "--out", out, *HERE)
+    assert done.exit_code == 0, done.output
+    assert "proved: 3 of 3 partitions" in done.output
+
+    (out / "partitions" / "segment-1.msgpack").unlink(missing_ok=True)
+    (out / "proof.msgpack").unlink()
+    resumed = run("resume", out)
+    assert resumed.exit_code == 0, resumed.output
+    assert "--trust-own-key" in run("verify", out, "--security", 5).output
+    checked = run("verify", out, "--vk", key_path(name), "--security", 5, "--json")
+    assert checked.exit_code == 0, checked.output
+    assert [p["name"] for p in json.loads(checked.stdout)["partitions"]] == [f"segment-{i}" for i in range(3)]
+    assert "128 are asked for" in run("verify", out, "--vk", key_path(name)).output
+    other = run("verify", out, "--vk", key_path("fibonacci"), "--security", 5)
+    assert other.exit_code != 0
+    assert "another key" in other.output
+
+    exported = run("export", out, "--out", tmp_path / "files")
+    assert exported.exit_code == 0, exported.output
+    files = tmp_path / "files"
+    assert [(files / f"segment-{i}.bin").read_bytes() for i in range(3)] == [proof_bytes(name)] * 3
+    assert (files / "key.bin").read_bytes() == key_path(name).read_bytes()
+    assert run("verify", files / "segment-0.bin", "--openvm-key", files / "key.bin", "--security", 5).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("interactions", "do not balance their buses"), ("fibonacci", "violate a constraint of the key")]
+)
+def test_false_traces_fail_alone(name: str, why: str, tmp_path: Path) -> None:
+    """They are at fault, and no prover."""
+    changed_traces(name, tmp_path / "false.bin")
+    shutil.copy(GOLDEN / name / "traces.bin", tmp_path / "right.bin")
+    given = ("--key", key_path(name), "--traces", tmp_path / "false.bin", tmp_path / "right.bin")
+    done = run("prove", "swirl", *given, "--out", tmp_path / "run", *HERE)
+    assert done.exit_code != 0
+    assert why in " ".join(done.output.split())
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert {p["name"]: p["status"] for p in report["partitions"]} == {"false": "failed", "right": "proved"}
+
+
+def test_what_is_no_file_of_traces_is_refused_before_it_is_proven(tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "cached" / "traces.bin", tmp_path / "other.bin")
+    system = SwirlSystem(key_path("fibonacci"), [InputFile("other", tmp_path / "other.bin")])
+    [partition] = system.plan()
+    with pytest.raises(FormatError):
+        system.synthesiser(system.shared(), 1).synthesise(partition)
+
+
+def test_false_traces_are_diagnosed(tmp_path: Path) -> None:
+    path = changed_traces("fibonacci", tmp_path / "false.bin")
+    system = SwirlSystem(key_path("fibonacci"), [InputFile("false", path)])
+    [partition] = system.plan()
+    witness = system.synthesiser(system.shared(), 1).synthesise(partition)
+    with CpuBackend(threads=1) as backend:
+        prover = system.prover(system.shared(), backend)
+        proof, times = prover.prove_partition(partition, witness)
+        assert "read" in times.seconds
+        with pytest.raises(InvalidProof):
+            system.verify(proof)
+        with pytest.raises(UnsatisfiedWitness, match="violate a constraint"):
+            prover.diagnose(partition, witness)
+
+
+def test_a_partition_that_states_other_public_values_is_refused() -> None:
+    verifier = SwirlVerifier(key_of("fibonacci"))
+    public = tuple(int(v) for values in proof_of_public("fibonacci") for v in values)
+    good = PartitionProof("one", bytes(32), public, {"proof": proof_bytes("fibonacci")})
+    assert verifier.verify(good)
+    assert not verifier.verify(replace(good, public=(*public[:-1], public[-1] + 1)))
+    assert not verifier.verify_batch([good, replace(good, public=())])
+    for data in ({}, {"proof": "x"}, {"proof": b""}, {"proof": proof_bytes("cached")}):
+        with pytest.raises((FormatError, InvalidProof)):
+            verifier.verify(replace(good, data=data))
+
+
+def proof_of_public(name: str) -> list[np.ndarray]:
+    return [np.array(trace.public_values) for trace in read_traces(GOLDEN / name / "traces.bin", key_of(name))]
+
+
+@pytest.mark.parametrize("record", [{}, {"file": "x"}, {"file": b"x"}, {"file": b"", "more": 1}])
+def test_what_is_no_key_is_refused(record: dict[str, object]) -> None:
+    with pytest.raises(FormatError):
+        ENTRY.verifier(record, None)
