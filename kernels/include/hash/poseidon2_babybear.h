@@ -29,8 +29,11 @@ struct PlainSteps {
     return A::mul(A::mul(square, x), A::mul(square, square));
   }
 
-  // Each element times its factor, plus the total.
-  static DP_HD void scale(V* s, V total, const u32* diagonal) {
+  // The internal layer: each element times its factor, plus the total.
+  static DP_HD void internal(V* s, const u32* diagonal) {
+    V total = s[0];
+    DP_PRAGMA(unroll)
+    for (int i = 1; i < WIDTH; ++i) total = A::add(total, s[i]);
     DP_PRAGMA(unroll)
     for (int i = 0; i < WIDTH; ++i) s[i] = A::add(total, A::mul(s[i], A::constant(diagonal[i])));
   }
@@ -59,13 +62,6 @@ struct Permutation {
     for (int i = 0; i < WIDTH; ++i) s[i] = A::add(s[i], columns[i % 4]);
   }
 
-  static DP_HD void internal(V* s, const u32* diagonal) {
-    V total = s[0];
-    DP_PRAGMA(unroll)
-    for (int i = 1; i < WIDTH; ++i) total = A::add(total, s[i]);
-    Steps::scale(s, total, diagonal);
-  }
-
   static DP_HD const u32* full(V* s, const u32* constants) {
     for (int r = 0; r < HALF_FULL; ++r, constants += WIDTH) {
       DP_PRAGMA(unroll)
@@ -80,7 +76,7 @@ struct Permutation {
     const u32* constants = full(s, with.round);
     for (int r = 0; r < PARTIAL; ++r) {
       s[0] = Steps::power(s[0], *constants++);
-      internal(s, with.diagonal);
+      Steps::internal(s, with.diagonal);
     }
     full(s, constants);
   }

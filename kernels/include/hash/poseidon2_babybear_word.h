@@ -12,6 +12,10 @@ namespace poseidon2_babybear {
 using i32 = int;
 using i64 = long long;
 
+// 0 and 1, which the compiler does not know. It would give sums to both units alike. A sum with the first is for the unit that
+// adds, as full rounds have the multiplier at its limit; a product with the second is for the multiplier, in partial rounds.
+__constant__ u32 OPAQUE[2] = {0, 1};
+
 // a b. In PTX, as the compiler would make a signed wide product of an unsigned one and corrections.
 DP_HD i64 wide(i32 a, i32 b) {
 #if DP_PTX
@@ -27,7 +31,7 @@ DP_HD i64 wide(i32 a, i32 b) {
 // multiple of p that is taken off are equal.
 DP_HD i32 signed_mul(i32 a, i32 b) {
   const i64 product = wide(a, b), multiple = wide((i32)((u32)product * bb::INVERSE), (i32)bb::P);
-  return (i32)(product >> 32) - (i32)(multiple >> 32);
+  return (i32)(product >> 32) - (i32)(multiple >> 32) + (i32)OPAQUE[0];
 }
 
 // x of (-p, p) as an element
@@ -35,7 +39,11 @@ DP_HD u32 canonical(i32 x) { return bb::least((u32)x, (u32)x + bb::P); }
 
 struct Word {
   using V = u32;
-  static DP_HD u32 add(u32 a, u32 b) { return bb::add(a, b); }
+  // A sum of three terms, which the compiler leaves to the other unit.
+  static DP_HD u32 add(u32 a, u32 b) {
+    const u32 sum = a + b + OPAQUE[0];
+    return bb::least(sum, sum - bb::P);
+  }
   static DP_HD u32 mul(u32 a, u32 b) { return bb::mul(a, b); }
   static DP_HD u32 constant(u32 x) { return x; }
 };
@@ -52,25 +60,34 @@ struct WordSteps {
     return canonical((i32)((x >> K) - (x & ((1u << K) - 1)) * (15u << (27 - K))));
   }
 
+  static DP_HD u32 add(u32 a, u32 b) {
+    const u32 sum = a * OPAQUE[1] + b;
+    return bb::least(sum, sum - bb::P);
+  }
+  static DP_HD u32 sub(u32 a, u32 b) { return canonical((i32)(a - b)); }
+
   // The factors are those of maths/poseidon2_babybear.py, in their order.
-  static DP_HD void scale(u32* s, u32 total, const u32*) {
-    const u32 twice[4] = {bb::add(s[0], s[0]), bb::add(s[2], s[2]), bb::add(s[5], s[5]), bb::add(s[8], s[8])};
-    s[0] = bb::sub(total, twice[0]);
-    s[1] = bb::add(total, s[1]);
-    s[2] = bb::add(total, twice[1]);
-    s[3] = bb::add(total, shifted<1>(s[3]));
-    s[4] = bb::add(bb::add(total, s[4]), bb::add(s[4], s[4]));
-    s[5] = bb::add(total, bb::add(twice[2], twice[2]));
-    s[6] = bb::sub(total, shifted<1>(s[6]));
-    s[7] = bb::sub(bb::sub(total, s[7]), bb::add(s[7], s[7]));
-    s[8] = bb::sub(total, bb::add(twice[3], twice[3]));
-    s[9] = bb::add(total, shifted<8>(s[9]));
-    s[10] = bb::add(total, shifted<2>(s[10]));
-    s[11] = bb::add(total, shifted<3>(s[11]));
-    s[12] = bb::add(total, shifted<27>(s[12]));
-    s[13] = bb::sub(total, shifted<8>(s[13]));
-    s[14] = bb::sub(total, shifted<4>(s[14]));
-    s[15] = bb::sub(total, shifted<27>(s[15]));
+  static DP_HD void internal(u32* s, const u32*) {
+    u32 total = s[0];
+    DP_PRAGMA(unroll)
+    for (int i = 1; i < WIDTH; ++i) total = add(total, s[i]);
+    const u32 twice[6] = {add(s[0], s[0]), add(s[2], s[2]), add(s[4], s[4]), add(s[5], s[5]), add(s[7], s[7]), add(s[8], s[8])};
+    s[0] = sub(total, twice[0]);
+    s[1] = add(total, s[1]);
+    s[2] = add(total, twice[1]);
+    s[3] = add(total, shifted<1>(s[3]));
+    s[4] = add(add(total, s[4]), twice[2]);
+    s[5] = add(total, add(twice[3], twice[3]));
+    s[6] = sub(total, shifted<1>(s[6]));
+    s[7] = sub(sub(total, s[7]), twice[4]);
+    s[8] = sub(total, add(twice[5], twice[5]));
+    s[9] = add(total, shifted<8>(s[9]));
+    s[10] = add(total, shifted<2>(s[10]));
+    s[11] = add(total, shifted<3>(s[11]));
+    s[12] = add(total, shifted<27>(s[12]));
+    s[13] = sub(total, shifted<8>(s[13]));
+    s[14] = sub(total, shifted<4>(s[14]));
+    s[15] = sub(total, shifted<27>(s[15]));
   }
 };
 
