@@ -20,6 +20,10 @@ Search = Callable[[Sequence[int], int, int], int]
 """A search for a proof of work: from a state, the position that the witness overwrites, and bits, to the witness."""
 
 
+FEW_BITS = 8
+"""Bits of a proof of work that one thread does in the time in which a device begins: 2^8 permutations take 30 us."""
+
+
 class Transcript:
     """A duplex sponge. Callers must observe everything that a challenge depends on before they sample it."""
 
@@ -101,10 +105,12 @@ class Transcript:
 
     def grind(self, bits: int, search: Search | None = None) -> int:
         """Find a witness, by default the least, and observe it as `check` does. `search` replaces the search
-        on the caller's thread. Raises ValueError if it gives a witness that does not do the work."""
+        on the caller's thread for more than FEW_BITS. Raises ValueError if it gives a witness that does not do the
+        work."""
         if not bits:
             return 0
-        witness = (search or least_witness)(self._state, self._absorbed, bits)
+        chosen = least_witness if search is None or bits <= FEW_BITS else search
+        witness = chosen(self._state, self._absorbed, bits)
         if not self.check(bits, witness):
             raise ValueError(f"{witness} does not do the work of {bits} bits")
         return witness

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from distprove.errors import InvalidProof
-from distprove.stark.openvm.transcript import Transcript
+from distprove.stark.openvm.transcript import FEW_BITS, Transcript
 from kernels.cpu.poseidon2_babybear import absorbed, compress, hash_rows, least_witness, permuted
 from kernels.errors import SizeError
 from kernels.maths import poseidon2_babybear as maths
@@ -97,10 +98,18 @@ def test_work_is_the_least_and_binds_what_was_observed(before: int) -> None:
 def test_a_search_of_ones_own_replaces_ours_and_is_checked() -> None:
     transcript = Transcript()
     transcript.observe(5)
-    found = least_witness(transcript.state[0], transcript.state[1], 5)
-    assert transcript.copy().grind(5, lambda state, position, bits: found) == found
+    bits = FEW_BITS + 1
+    found = least_witness(transcript.state[0], transcript.state[1], bits)
+    assert transcript.copy().grind(bits, lambda state, position, bits: found) == found
     with pytest.raises(ValueError, match="does not do the work"):
-        transcript.copy().grind(5, lambda state, position, bits: found - 1 if found else 1)
+        transcript.copy().grind(bits, lambda state, position, bits: found - 1 if found else 1)
+
+
+def test_little_work_is_done_on_the_callers_thread() -> None:
+    def search(state: Sequence[int], position: int, bits: int) -> int:
+        raise AssertionError("a search of its own for little work")
+
+    assert Transcript().grind(FEW_BITS, search) == Transcript().grind(FEW_BITS)
 
 
 def test_no_work_has_one_witness_and_leaves_the_transcript() -> None:
