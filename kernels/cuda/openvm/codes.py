@@ -31,11 +31,11 @@ SOURCE = KernelSource(
     (
         ("HASH_THREADS", str(HASH_THREADS)),
         ("TRANSFORM_THREADS", str(TRANSFORM_THREADS)),
-        ("TILE", str(1 << LOG_TILE)),
+        ("LOG_TILE", str(LOG_TILE)),
     ),
 )
 
-_PASS = layout(("u8", "blocks in_pitch out_pitch"), ("u4", "log_block bits log_low log_blocks log_cosets reserved"))
+_PASS = layout(("u8", "blocks in_pitch out_pitch"), ("u4", "log_block log_low log_cosets reserved"))
 """The layout of `struct Pass` in openvm_codes.cu."""
 
 
@@ -147,18 +147,18 @@ class CudaCodes(CodeKernels):
         """Encode messages of 2^log_n elements, `pitch` apart. They may lie in the first places of the codewords."""
         if "roots" not in self._tables:
             self._tables["roots"] = self._device.upload(_roots())
-        kernel, roots = self._device.kernel(SOURCE, "codes_transform"), self._tables["roots"]
         width, rows = map(int, codewords.shape)
         source, blocks, log_block, log_cosets = messages, width, log_n, log2_of(rows) - log_n
         in_pitch, out_pitch = pitch, rows
         for bits in pass_bits(log_n):
-            log_low = min(log_block - bits, LOG_TILE - bits)
-            log_blocks = min(LOG_TILE - bits - log_low, (blocks - 1).bit_length())
-            numbers = (blocks, in_pitch, out_pitch, log_block, bits, log_low, log_blocks, log_cosets, 0)
-            grid = grid_for(blocks, 1 << log_blocks) << (log_block - bits - log_low)
-            threads = max(1, min(TRANSFORM_THREADS, 1 << (bits + log_low + log_blocks - min(bits, 4))))
-            kernel.launch(grid, threads, (source, codewords, roots, ByValue(np.array(numbers, dtype=_PASS))))
-            source, blocks, log_block = codewords, blocks << (log_cosets + bits), log_block - bits
+            log_stride, log_columns = log_block - bits, LOG_TILE - bits
+            log_low = min(log_stride, log_columns)
+            numbers = blocks, in_pitch, out_pitch, log_block, log_low, log_cosets, 0
+            kernel = self._device.kernel(SOURCE, f"codes_{'strided' if log_stride else 'last'}_{bits}")
+            grid = grid_for(blocks, 1 << (log_columns - log_low)) << (log_stride - log_low)
+            arguments = (source, codewords, self._tables["roots"], ByValue(np.array(numbers, dtype=_PASS)))
+            kernel.launch(grid, TRANSFORM_THREADS, arguments)
+            source, blocks, log_block = codewords, blocks << (log_cosets + bits), log_stride
             log_cosets, in_pitch, out_pitch = 0, 1 << log_block, 1 << log_block
 
     def _tree(self, codewords: Array, log_fold: int) -> CudaCodeTree:

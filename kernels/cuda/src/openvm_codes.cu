@@ -30,9 +30,9 @@ extern "C" __global__ void codes_spread(const u32* matrix, u32* cells, u64 n, u3
 // c in_pitch, then at c out_pitch. A block's runs lie in shared memory.
 extern "C" __global__ void __launch_bounds__(TRANSFORM_THREADS)
     codes_message(const u32* in, u32* out, const u32* matrix, u64 words, u32 log_run, u32 log_n, u64 in_pitch, u64 out_pitch) {
-  __shared__ u32 tile[TILE];
-  const u64 begin = (u64)blockIdx.x * TILE;
-  const u32 count = (u32)min((u64)TILE, words - begin), size = 1u << log_run;
+  __shared__ u32 tile[1 << LOG_TILE];
+  const u64 begin = (u64)blockIdx.x << LOG_TILE;
+  const u32 count = (u32)min((u64)1 << LOG_TILE, words - begin), size = 1u << log_run;
   const u64 inside = ((u64)1 << log_n) - 1;
   for (u32 i = threadIdx.x; i < count; i += TRANSFORM_THREADS) {
     const u64 at = begin + i;
@@ -120,54 +120,62 @@ __device__ __forceinline__ void twiddle(u32* v, u32 base) {
   }
 }
 
-// One pass. The array has `blocks` blocks of 2^log_block elements, `pitch` apart; each of the 2^bits points of a transform has
-// 2^log_stride neighbours, of which a tile has 2^log_low, of 2^log_blocks blocks.
+// One pass. The array has `blocks` blocks of 2^log_block elements, `pitch` apart. A tile has columns, each with the 2^BITS points
+// of a transform: 2^log_low neighbours of a block, or several blocks. In the last pass a column is a whole block.
 struct Pass {
   u64 blocks, in_pitch, out_pitch;
-  u32 log_block, bits, log_low, log_blocks, log_cosets, reserved;
+  u32 log_block, log_low, log_cosets, reserved;
 };
 
-__device__ __forceinline__ u32 slot(u32 i) { return i + (i >> 5); }
-
+// The elements lie in shared memory so that neither step has two lanes of a warp in one bank.
+template <int BITS, bool LAST>
 struct Tile {
+  static constexpr int FIRST = BITS < 4 ? BITS : 4, SECOND = BITS - FIRST, LOG_COLUMNS = LOG_TILE - BITS;
+  static constexpr u32 COLUMNS = 1u << LOG_COLUMNS, ROOM = (1u << LOG_TILE) / 16 * 17;
+
   const Pass& pass;
   const u32* roots;
   u32* shared;
   const u32* in;
   u32* out;
-  u64 first_block;  // of the tile
-  u32 low, slice;   // the first neighbour, and the coset's place
+  u64 first_block;
+  u32 low, slice;  // of the first column, and the coset's place
 
-  __device__ __forceinline__ u32 log_stride() const { return pass.log_block - pass.bits; }
-  __device__ __forceinline__ u32 log_columns() const { return pass.log_low + pass.log_blocks; }
+  __device__ __forceinline__ u32 log_stride() const { return LAST ? 0 : pass.log_block - BITS; }
 
-  // Which column, and which transform in it, a group of a step is. Neighbours in memory are neighbours in a warp.
+  // The column of a step's group, and which of its transforms it is. Neighbours in memory are neighbours in a warp.
   template <int D>
-  __device__ __forceinline__ void place(u32 group, u32& column, u32& own) const {
-    const u32 log_own = pass.bits - D;
-    if (log_stride()) column = group & ((1u << log_columns()) - 1), own = group >> log_columns();
-    else column = group >> log_own, own = group & ((1u << log_own) - 1);
+  static __device__ __forceinline__ u32 column_of(u32 group) {
+    return LAST ? group >> (BITS - D) : group & (COLUMNS - 1);
   }
-  __device__ __forceinline__ u32 in_shared(u32 column, u32 e) const {
-    return slot(log_stride() ? (e << log_columns()) + column : (column << pass.bits) + e);
-  }
-  // A column's first element: its block, and the place in it.
-  __device__ __forceinline__ u64 block_of(u32 column) const { return first_block + (column >> pass.log_low); }
-  __device__ __forceinline__ u32 offset_of(u32 column) const { return low + (column & ((1u << pass.log_low) - 1)); }
-
-  // The first step, on 2^D points that are as far apart as the pass has them, of which `rest` bits are left.
   template <int D>
+  static __device__ __forceinline__ u32 own_of(u32 group) {
+    return LAST ? group & ((1u << (BITS - D)) - 1) : group >> LOG_COLUMNS;
+  }
+  // The place of point `digit` 2^SECOND + rest of a column.
+  static __device__ __forceinline__ u32 place(u32 column, u32 digit, u32 rest) {
+    if (!LAST) return digit * (256 + 16) + (rest << LOG_COLUMNS) + column;
+    const u32 point = (digit << SECOND) + rest;
+    return column * ((1u << BITS) / 16 * 17) + point / 16 * 17 + point % 16;
+  }
+  __device__ __forceinline__ u64 block_of(u32 column) const { return first_block + (LAST ? column : column >> pass.log_low); }
+  __device__ __forceinline__ u32 offset_of(u32 column) const {
+    return LAST ? 0 : low + (column & ((1u << pass.log_low) - 1));
+  }
+
+  // The first step, on points that are as far apart as the pass has them.
   __device__ __forceinline__ void first() const {
-    const u32 rest = pass.bits - D, log_far = log_stride() + rest, total = 1u << (log_columns() + rest);
-    for (u32 group = threadIdx.x; group < total; group += blockDim.x) {
-      u32 column, own, v[1 << D];
-      place<D>(group, column, own);
+    constexpr int D = FIRST;
+    const u32 log_far = log_stride() + SECOND;
+    const u64 far = (u64)1 << log_far;
+    for (u32 group = threadIdx.x; group < 1u << (LOG_TILE - D); group += TRANSFORM_THREADS) {
+      const u32 column = column_of<D>(group), own = own_of<D>(group), offset = (own << log_stride()) + offset_of(column);
       const u64 block = block_of(column);
-      const u32 offset = (own << log_stride()) + offset_of(column);
+      u32 v[1 << D];
       if (block < pass.blocks) {
-        const u32* const from = in + block * pass.in_pitch + offset;
+        const u32* from = in + block * pass.in_pitch + offset;
 #pragma unroll
-        for (int j = 0; j < (1 << D); ++j) v[j] = from[(u64)j << log_far];
+        for (int j = 0; j < (1 << D); ++j, from += far) v[j] = *from;
         if (slice) {
           const u32 log_order = pass.log_block + pass.log_cosets, t = __brev(slice) >> (32 - pass.log_cosets);
           u32 factor = root(roots, offset * t, log_order);
@@ -179,82 +187,102 @@ struct Tile {
           }
         }
         transform<D>(v);
-        if (log_far) twiddle<D>(v, root(roots, offset, pass.log_block));
-      } else {
+        if (SECOND || !LAST) twiddle<D>(v, root(roots, offset, pass.log_block));
+        if (!SECOND) {
+          u32* to = out + block * pass.out_pitch + ((u64)slice << pass.log_block) + offset;
 #pragma unroll
-        for (int j = 0; j < (1 << D); ++j) v[j] = 0;
+          for (int j = 0; j < (1 << D); ++j, to += far) *to = v[j];
+        }
       }
-      if (rest) {
+      if (SECOND) {
 #pragma unroll
-        for (int j = 0; j < (1 << D); ++j) shared[in_shared(column, ((u32)j << rest) + own)] = v[j];
-      } else if (block < pass.blocks) {
-        u32* const to = out + block * pass.out_pitch + ((u64)slice << pass.log_block) + offset;
-#pragma unroll
-        for (int j = 0; j < (1 << D); ++j) to[(u64)j << log_far] = v[j];
+        for (int j = 0; j < (1 << D); ++j) shared[place(column, j, own)] = v[j];
       }
     }
   }
 
-  // The second step, on 2^D neighbours of the pass.
-  template <int D>
+  // The second step, on neighbours of the pass.
   __device__ __forceinline__ void second() const {
-    const u32 total = 1u << (log_columns() + pass.bits - D), block_left = log_stride() + D;
-    for (u32 group = threadIdx.x; group < total; group += blockDim.x) {
-      u32 column, own, v[1 << D];
-      place<D>(group, column, own);
+    constexpr int D = SECOND;
+    const u64 near = (u64)1 << log_stride();
+    for (u32 group = threadIdx.x; group < 1u << (LOG_TILE - D); group += TRANSFORM_THREADS) {
+      const u32 column = column_of<D>(group), own = own_of<D>(group);
+      u32 v[1 << D];
 #pragma unroll
-      for (int j = 0; j < (1 << D); ++j) v[j] = shared[in_shared(column, (own << D) + j)];
+      for (int j = 0; j < (1 << D); ++j) v[j] = shared[place(column, own, j)];
       transform<D>(v);
-      if (log_stride()) {
-        twiddle<D>(v, root(roots, offset_of(column), block_left));
+      if (LAST) {  // by shared memory again, for neighbours to be written side by side
+#pragma unroll
+        for (int j = 0; j < (1 << D); ++j) shared[place(column, own, j)] = v[j];
+      } else {
+        const u32 offset = offset_of(column);
+        twiddle<D>(v, root(roots, offset, log_stride() + D));
         const u64 block = block_of(column);
         if (block < pass.blocks) {
-          u32* const to = out + block * pass.out_pitch + ((u64)slice << pass.log_block) + offset_of(column);
+          u32* to = out + block * pass.out_pitch + ((u64)slice << pass.log_block) + ((u64)own << (log_stride() + D)) + offset;
 #pragma unroll
-          for (int j = 0; j < (1 << D); ++j) to[(u64)((own << D) + j) << log_stride()] = v[j];
+          for (int j = 0; j < (1 << D); ++j, to += near) *to = v[j];
         }
-      } else {  // by shared memory again, for neighbours to be written side by side
-#pragma unroll
-        for (int j = 0; j < (1 << D); ++j) shared[in_shared(column, (own << D) + j)] = v[j];
       }
     }
-    if (!log_stride()) {
+    if (LAST) {
       __syncthreads();
-      for (u32 i = threadIdx.x; i < 1u << (log_columns() + pass.bits); i += blockDim.x) {
-        const u32 column = i >> pass.bits, e = i & ((1u << pass.bits) - 1);
+#pragma unroll
+      for (u32 i = threadIdx.x; i < 1u << LOG_TILE; i += TRANSFORM_THREADS) {
+        const u32 column = i >> BITS, point = i & ((1u << BITS) - 1);
         const u64 block = block_of(column);
-        if (block < pass.blocks) out[block * pass.out_pitch + ((u64)slice << pass.log_block) + e] = shared[slot(i)];
+        if (block < pass.blocks)
+          out[block * pass.out_pitch + ((u64)slice << pass.log_block) + point] =
+              shared[place(column, point >> D, point & ((1u << D) - 1))];
+      }
+    }
+  }
+
+  // All cosets. `in` may be `out`'s first one, which is written last.
+  __device__ __forceinline__ void run() {
+    for (slice = 1u << pass.log_cosets; slice-- > 0;) {
+      first();
+      if (SECOND) {
+        __syncthreads();
+        second();
+        __syncthreads();
       }
     }
   }
 };
 
-// `in` may be `out`'s first coset in the first pass, which writes that one last.
-extern "C" __global__ void __launch_bounds__(TRANSFORM_THREADS)
-    codes_transform(const u32* in, u32* out, const u32* roots, const __grid_constant__ Pass pass) {
-  __shared__ u32 shared[TILE + TILE / 32];
-  const u32 log_stride = pass.log_block - pass.bits, log_lows = log_stride - pass.log_low;
-  Tile tile{pass, roots, shared, in, out, (u64)(blockIdx.x >> log_lows) << pass.log_blocks,
-            (blockIdx.x & ((1u << log_lows) - 1)) << pass.log_low, 0};
-  for (u32 slice = 1u << pass.log_cosets; slice-- > 0;) {
-    tile.slice = slice;
-    switch (pass.bits) {
-      case 0: tile.first<0>(); break;
-      case 1: tile.first<1>(); break;
-      case 2: tile.first<2>(); break;
-      case 3: tile.first<3>(); break;
-      default: tile.first<4>();
-    }
-    __syncthreads();
-    switch (pass.bits) {
-      case 5: tile.second<1>(); break;
-      case 6: tile.second<2>(); break;
-      case 7: tile.second<3>(); break;
-      case 8: tile.second<4>(); break;
-    }
-    __syncthreads();
-  }
+template <int BITS, bool LAST>
+__device__ __forceinline__ void pass_of(const u32* in, u32* out, const u32* roots, const Pass& pass) {
+  using T = Tile<BITS, LAST>;
+  __shared__ u32 shared[T::ROOM];
+  const u32 log_blocks = LAST ? T::LOG_COLUMNS : T::LOG_COLUMNS - pass.log_low;
+  const u32 log_lows = LAST ? 0 : pass.log_block - BITS - pass.log_low;
+  const u32 low = (blockIdx.x & ((1u << log_lows) - 1)) << pass.log_low;
+  T{pass, roots, shared, in, out, (u64)(blockIdx.x >> log_lows) << log_blocks, low, 0}.run();
 }
+
+#define DP_PASS(name, BITS, LAST)                                                               \
+  extern "C" __global__ void __launch_bounds__(TRANSFORM_THREADS)                              \
+      name##_##BITS(const u32* in, u32* out, const u32* roots, const __grid_constant__ Pass pass) { \
+    pass_of<BITS, LAST>(in, out, roots, pass);                                                  \
+  }
+DP_PASS(codes_strided, 1, false)
+DP_PASS(codes_strided, 2, false)
+DP_PASS(codes_strided, 3, false)
+DP_PASS(codes_strided, 4, false)
+DP_PASS(codes_strided, 5, false)
+DP_PASS(codes_strided, 6, false)
+DP_PASS(codes_strided, 7, false)
+DP_PASS(codes_strided, 8, false)
+DP_PASS(codes_last, 0, true)
+DP_PASS(codes_last, 1, true)
+DP_PASS(codes_last, 2, true)
+DP_PASS(codes_last, 3, true)
+DP_PASS(codes_last, 4, true)
+DP_PASS(codes_last, 5, true)
+DP_PASS(codes_last, 6, true)
+DP_PASS(codes_last, 7, true)
+DP_PASS(codes_last, 8, true)
 
 // ---- trees ----------------------------------------------------------------------------------------------------------------
 
