@@ -24,6 +24,8 @@ TRANSFORM_THREADS, LOG_TILE = 256, 12
 """Threads of a block of the transform, and log2 of the elements of its tile: 16 a thread."""
 MAX_BITS = 8
 """Most bits of the index that a pass transforms."""
+MAX_LOG_RUN = 4
+"""log2 of the longest runs that the first pass makes messages of: a pass of 8 bits has 2^4 neighbours in its tile."""
 LOG_FINE = 13
 """log2 of the roots in the first part of their table. Must equal that in openvm_codes.cu."""
 SOURCE = KernelSource(
@@ -35,7 +37,7 @@ SOURCE = KernelSource(
     ),
 )
 
-_PASS = layout(("u8", "blocks in_pitch out_pitch"), ("u4", "log_block log_low log_cosets reserved"))
+_PASS = layout(("u8", "blocks in_pitch out_pitch"), ("u4", "log_block log_low log_cosets log_skip"))
 """The layout of `struct Pass` in openvm_codes.cu."""
 
 
@@ -93,7 +95,9 @@ class CudaCodes(CodeKernels):
         width, n = map(int, columns.shape)
         log_n = log2_of(n)
         codewords = self._device.empty((width, n << log_blowup), np.uint32)
-        if width:
+        if width and log_skip <= min(MAX_LOG_RUN, log_n - next(pass_bits(log_n))):
+            self._transform(columns, n, codewords, log_n, log_skip)
+        elif width:
             # The messages wait in the places of the first coset.
             self.message(columns, codewords, log_skip)
             self._transform(codewords, n << log_blowup, codewords, log_n)
@@ -143,8 +147,11 @@ class CudaCodes(CodeKernels):
         grid = grid_for(width * n, 1 << LOG_TILE)
         kernel.launch(grid, TRANSFORM_THREADS, (columns, out, self._tables[log_skip], *sizes))
 
-    def _transform(self, messages: Array, pitch: int, codewords: Array, log_n: int) -> None:
-        """Encode messages of 2^log_n elements, `pitch` apart. They may lie in the first places of the codewords."""
+    def _transform(self, messages: Array, pitch: int, codewords: Array, log_n: int, log_skip: int = 0) -> None:
+        """Encode messages of 2^log_n elements, `pitch` apart. They may lie in the first places of the codewords.
+
+        With `log_skip` they are columns of a stack, whose runs the first of several passes makes messages of.
+        """
         if "roots" not in self._tables:
             self._tables["roots"] = self._device.upload(_roots())
         width, rows = map(int, codewords.shape)
@@ -153,13 +160,14 @@ class CudaCodes(CodeKernels):
         for bits in pass_bits(log_n):
             log_stride, log_columns = log_block - bits, LOG_TILE - bits
             log_low = min(log_stride, log_columns)
-            numbers = blocks, in_pitch, out_pitch, log_block, log_low, log_cosets, 0
-            kernel = self._device.kernel(SOURCE, f"codes_{'strided' if log_stride else 'last'}_{bits}")
+            numbers = blocks, in_pitch, out_pitch, log_block, log_low, log_cosets, log_skip
+            kind = "stack" if log_skip else "strided" if log_stride else "last"
+            kernel = self._device.kernel(SOURCE, f"codes_{kind}_{bits}")
             grid = grid_for(blocks, 1 << (log_columns - log_low)) << (log_stride - log_low)
             arguments = (source, codewords, self._tables["roots"], ByValue(np.array(numbers, dtype=_PASS)))
             kernel.launch(grid, TRANSFORM_THREADS, arguments)
             source, blocks, log_block = codewords, blocks << (log_cosets + bits), log_stride
-            log_cosets, in_pitch, out_pitch = 0, 1 << log_block, 1 << log_block
+            log_cosets, log_skip, in_pitch, out_pitch = 0, 0, 1 << log_block, 1 << log_block
 
     def _tree(self, codewords: Array, log_fold: int) -> CudaCodeTree:
         """Hash the rows of codewords (width, rows)."""

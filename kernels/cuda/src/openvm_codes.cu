@@ -7,8 +7,8 @@
 //
 // A pass of the transform takes up to 8 bits of the index, from the top: a tile of 2^bits points, a distance apart, for some
 // neighbours, in two steps of up to 16 points in a thread's registers, with an exchange by shared memory between them. The first
-// pass reads the message once for every coset, and scales it. Bound: products and sums in the transform, memory in the messages,
-// the multiplier in the hashes.
+// pass takes the message for every coset, and scales it; from the columns of a stack it makes the messages, too. Bound: products
+// and sums in the transform, the multiplier in the hashes.
 #include "field/babybear.h"
 #include "hash/poseidon2_babybear_word.h"
 #include "threads.h"
@@ -82,11 +82,15 @@ struct SmallRoots {
   }
 };
 
-__host__ __device__ constexpr u32 reversed(u32 i, int bits) {
-  u32 r = 0;
-  for (int b = 0; b < bits; ++b) r |= ((i >> b) & 1) << (bits - 1 - b);
-  return r;
-}
+// The numbers below 2^D with their bits reversed.
+template <int D>
+struct Reversal {
+  int of[1 << D];
+  constexpr Reversal() : of() {
+    for (int i = 0; i < (1 << D); ++i)
+      for (int b = 0; b < D; ++b) of[i] |= ((i >> b) & 1) << (D - 1 - b);
+  }
+};
 
 // The transform of 2^D points in registers: v[i] becomes the value at w^rev(i).
 template <int D>
@@ -108,34 +112,56 @@ __device__ __forceinline__ void transform(u32* v) {
 // Multiplies value k, in v[rev(k)], by base^k.
 template <int D>
 __device__ __forceinline__ void twiddle(u32* v, u32 base) {
+  constexpr Reversal<D> reversal;
   u32 power[1 << D];
   power[0] = bm::ONE, power[1 < (1 << D) ? 1 : 0] = base;
 #pragma unroll
   for (int k = 2; k < (1 << D); ++k) power[k] = bm::mul(power[k / 2], power[k - k / 2]);
 #pragma unroll
-  for (int k = 1; k < (1 << D); ++k) {
-    constexpr int bits = D;
-    u32& x = v[reversed(k, bits)];
-    x = bm::mul(x, power[k]);
-  }
+  for (int k = 1; k < (1 << D); ++k) v[reversal.of[k]] = bm::mul(v[reversal.of[k]], power[k]);
+}
+
+// The message of a run in registers: coefficients over the subgroup of 2^D elements, then what their subsets give.
+template <int D>
+__device__ __forceinline__ void message_of(u32* v) {
+  constexpr int N = 1 << D;
+  constexpr Reversal<D> reversal;
+  constexpr u32 SCALE = bb::montgomery_constant(constexpr_power(N, bb::P - 2));
+  transform<D>(v);
+  u32 out[N];
+#pragma unroll
+  for (int k = 0; k < N; ++k)  // the values at inverse powers are those in reverse order
+    out[k] = bm::mul(v[reversal.of[(N - k) % N]], SCALE);
+#pragma unroll
+  for (int b = 0; b < D; ++b)
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (k >> b & 1) out[k] = bb::add(out[k], out[k ^ (1 << b)]);
+#pragma unroll
+  for (int k = 0; k < N; ++k) v[k] = out[k];
 }
 
 // One pass. The array has `blocks` blocks of 2^log_block elements, `pitch` apart. A tile has columns, each with the 2^BITS points
 // of a transform: 2^log_low neighbours of a block, or several blocks. In the last pass a column is a whole block.
 struct Pass {
   u64 blocks, in_pitch, out_pitch;
-  u32 log_block, log_low, log_cosets, reserved;
+  u32 log_block, log_low, log_cosets, log_skip;
 };
 
+// What a pass is: the first one may read columns of a stack, and make messages of runs of 2^log_skip neighbours.
+enum Kind { STACK, STRIDED, LAST_PASS };
+
 // The elements lie in shared memory so that neither step has two lanes of a warp in one bank.
-template <int BITS, bool LAST>
+template <int BITS, Kind KIND>
 struct Tile {
+  static constexpr bool LAST = KIND == LAST_PASS;
   static constexpr int FIRST = BITS < 4 ? BITS : 4, SECOND = BITS - FIRST, LOG_COLUMNS = LOG_TILE - BITS;
   static constexpr u32 COLUMNS = 1u << LOG_COLUMNS, ROOM = (1u << LOG_TILE) / 16 * 17;
+  static constexpr u32 KEPT = KIND == STACK ? (COLUMNS + 1) << BITS : 1;  // a word of padding for each point
 
   const Pass& pass;
   const u32* roots;
-  u32* shared;
+  u32 *shared, *kept;
   const u32* in;
   u32* out;
   u64 first_block;
@@ -173,9 +199,14 @@ struct Tile {
       const u64 block = block_of(column);
       u32 v[1 << D];
       if (block < pass.blocks) {
-        const u32* from = in + block * pass.in_pitch + offset;
+        if (KIND == STACK) {
 #pragma unroll
-        for (int j = 0; j < (1 << D); ++j, from += far) v[j] = *from;
+          for (int j = 0; j < (1 << D); ++j) v[j] = kept[(((u32)j << SECOND) + own) * (COLUMNS + 1) + column];
+        } else {
+          const u32* from = in + block * pass.in_pitch + offset;
+#pragma unroll
+          for (int j = 0; j < (1 << D); ++j, from += far) v[j] = *from;
+        }
         if (slice) {
           const u32 log_order = pass.log_block + pass.log_cosets, t = __brev(slice) >> (32 - pass.log_cosets);
           u32 factor = root(roots, offset * t, log_order);
@@ -238,8 +269,40 @@ struct Tile {
     }
   }
 
+  // The messages of the tile's runs, which are neighbours of one point.
+  __device__ __forceinline__ void keep_messages() const {
+    for (u32 i = threadIdx.x; i < 1u << LOG_TILE; i += TRANSFORM_THREADS) {
+      const u32 column = i & (COLUMNS - 1), point = i >> LOG_COLUMNS;
+      const u64 block = block_of(column);
+      if (block < pass.blocks)
+        kept[point * (COLUMNS + 1) + column] = in[block * pass.in_pitch + ((u64)point << log_stride()) + offset_of(column)];
+    }
+    __syncthreads();
+    switch (pass.log_skip) {
+      case 1: make_messages<1>(); break;
+      case 2: make_messages<2>(); break;
+      case 3: make_messages<3>(); break;
+      case 4: make_messages<4>(); break;
+    }
+    __syncthreads();
+  }
+  template <int D>
+  __device__ __forceinline__ void make_messages() const {
+    for (u32 run = threadIdx.x; run < 1u << (LOG_TILE - D); run += TRANSFORM_THREADS) {
+      const u32 cell = run << D, column = cell & (COLUMNS - 1);
+      if (block_of(column) >= pass.blocks) continue;
+      u32 v[1 << D], *const own = kept + (cell >> LOG_COLUMNS) * (COLUMNS + 1) + column;
+#pragma unroll
+      for (int k = 0; k < (1 << D); ++k) v[k] = own[k];
+      message_of<D>(v);
+#pragma unroll
+      for (int k = 0; k < (1 << D); ++k) own[k] = v[k];
+    }
+  }
+
   // All cosets. `in` may be `out`'s first one, which is written last.
   __device__ __forceinline__ void run() {
+    if (KIND == STACK) keep_messages();
     for (slice = 1u << pass.log_cosets; slice-- > 0;) {
       first();
       if (SECOND) {
@@ -251,38 +314,34 @@ struct Tile {
   }
 };
 
-template <int BITS, bool LAST>
+template <int BITS, Kind KIND>
 __device__ __forceinline__ void pass_of(const u32* in, u32* out, const u32* roots, const Pass& pass) {
-  using T = Tile<BITS, LAST>;
-  __shared__ u32 shared[T::ROOM];
-  const u32 log_blocks = LAST ? T::LOG_COLUMNS : T::LOG_COLUMNS - pass.log_low;
-  const u32 log_lows = LAST ? 0 : pass.log_block - BITS - pass.log_low;
+  using T = Tile<BITS, KIND>;
+  __shared__ u32 shared[T::SECOND ? T::ROOM : 1], kept[T::KEPT];
+  const u32 log_blocks = T::LAST ? T::LOG_COLUMNS : T::LOG_COLUMNS - pass.log_low;
+  const u32 log_lows = T::LAST ? 0 : pass.log_block - BITS - pass.log_low;
   const u32 low = (blockIdx.x & ((1u << log_lows) - 1)) << pass.log_low;
-  T{pass, roots, shared, in, out, (u64)(blockIdx.x >> log_lows) << log_blocks, low, 0}.run();
+  T{pass, roots, shared, kept, in, out, (u64)(blockIdx.x >> log_lows) << log_blocks, low, 0}.run();
 }
 
-#define DP_PASS(name, BITS, LAST)                                                               \
+#define DP_PASS(name, BITS, KIND)                                                               \
   extern "C" __global__ void __launch_bounds__(TRANSFORM_THREADS)                              \
       name##_##BITS(const u32* in, u32* out, const u32* roots, const __grid_constant__ Pass pass) { \
-    pass_of<BITS, LAST>(in, out, roots, pass);                                                  \
+    pass_of<BITS, KIND>(in, out, roots, pass);                                                  \
   }
-DP_PASS(codes_strided, 1, false)
-DP_PASS(codes_strided, 2, false)
-DP_PASS(codes_strided, 3, false)
-DP_PASS(codes_strided, 4, false)
-DP_PASS(codes_strided, 5, false)
-DP_PASS(codes_strided, 6, false)
-DP_PASS(codes_strided, 7, false)
-DP_PASS(codes_strided, 8, false)
-DP_PASS(codes_last, 0, true)
-DP_PASS(codes_last, 1, true)
-DP_PASS(codes_last, 2, true)
-DP_PASS(codes_last, 3, true)
-DP_PASS(codes_last, 4, true)
-DP_PASS(codes_last, 5, true)
-DP_PASS(codes_last, 6, true)
-DP_PASS(codes_last, 7, true)
-DP_PASS(codes_last, 8, true)
+#define DP_PASSES(BITS)              \
+  DP_PASS(codes_stack, BITS, STACK)     \
+  DP_PASS(codes_strided, BITS, STRIDED) \
+  DP_PASS(codes_last, BITS, LAST_PASS)
+DP_PASSES(1)
+DP_PASSES(2)
+DP_PASSES(3)
+DP_PASSES(4)
+DP_PASSES(5)
+DP_PASSES(6)
+DP_PASSES(7)
+DP_PASSES(8)
+DP_PASS(codes_last, 0, LAST_PASS)
 
 // ---- trees ----------------------------------------------------------------------------------------------------------------
 
