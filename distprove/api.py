@@ -187,7 +187,7 @@ def verify(
     program: str | None = None,
     arguments: Mapping[str, int | str] | None = None,
     output: str | Path | bytes | None = None,
-    exit_code: int = 0,
+    exit_code: int | None = None,
     public_input: str | Path | bytes | None = None,
     public: str | Path | Expected | None = None,
     threads: int = 1,
@@ -211,8 +211,9 @@ def verify(
     hold a proof to its `arguments`, such as `{"elf": "guest.elf"}` of "riscv". Those that the public values tell, such
     as the file of "file-root", are compared with them. Others, such as a seed, raise UsageError.
 
-    `exit_code` is the one that a proof of a guest must state. `public_input`, a file or the bytes themselves, is what
-    the guest of "riscv" was given: the words that it read are compared.
+    `exit_code` is the one that a proof of a guest must state, by default 0. Given for a proof that states none, it
+    raises UsageError. `public_input`, a file or the bytes themselves, is what the guest of "riscv" was given: the words
+    that it read are compared.
 
     `public` are the public values that the proof must state, or a file of them as JSON: a list of all values of the
     only partition, as snarkjs's public.json, or a mapping by name, as `distprove.expected` describes. A value that
@@ -343,7 +344,7 @@ def verify_aggregate(
     arguments: Mapping[str, int | str] | None = None,
     expected_jobs: Sequence[bytes] | None = None,
     least_security: float = SECURITY_BITS,
-    exit_code: int = 0,
+    exit_code: int | None = None,
     public_input: str | Path | bytes | None = None,
     tree_wires: int | None = None,
 ) -> VerifiedAggregate:
@@ -353,8 +354,8 @@ def verify_aggregate(
     Each of `vks` is for the jobs under this key, and `program` for those of this program; one that no job has raises
     InvalidProof. Keys of other jobs are made again from the programs that the file names, which must ship.
     `expected_jobs` are the digests of all jobs, in any order. `least_security` is for the weakest layer of all.
-    `exit_code` is for each job that states one, and `public_input` for the one job that is compared with one.
-    `tree_wires` bounds the circuits of all jobs together.
+    `exit_code`, by default 0, is for each job that states one, and `public_input` for the one job that is compared with
+    one. `tree_wires` bounds the circuits of all jobs together.
 
     Raises as `verify` does, with the number of the job.
     """

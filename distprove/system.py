@@ -479,9 +479,11 @@ class KnowsWeakness(Protocol):
 class Compares(Protocol):
     """Optional interface of a verifier whose jobs may state an exit code or values that the caller expects."""
 
-    def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
+    def compare(
+        self, proofs: Sequence[PartitionProof], exit_code: int | None, public_input: Path | bytes | None
+    ) -> None:
         """Raise InvalidProof where proofs that hold state other values than the caller's, UsageError where they state
-        no such value."""
+        no such value. `exit_code` None stands for 0, of proofs that state one."""
 
 
 @runtime_checkable

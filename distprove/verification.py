@@ -96,7 +96,7 @@ def verify_proof(
     trust_own_key: bool = False,
     program: OwnProgram | None = None,
     output: bytes | None = None,
-    exit_code: int = 0,
+    exit_code: int | None = None,
     public_input: Path | bytes | None = None,
     public: ExpectedPublic | None = None,
     threads: int = 1,
@@ -161,7 +161,7 @@ def verify_proof(
         )
     if isinstance(verifier, Compares):
         verifier.compare(proof.partitions, exit_code, public_input)
-    elif exit_code or public_input is not None:
+    elif exit_code is not None or public_input is not None:
         raise UsageError(f"a proof of {proof.system} states neither an exit code nor a public input of a program")
     compared: int | None = None
     if public is not None:

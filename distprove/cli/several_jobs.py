@@ -56,7 +56,7 @@ def verify_several(
     expected: Sequence[bytes],
     least_security: float,
     *,
-    exit_code: int,
+    exit_code: int | None,
     public_input: Path | None,
     tree_wires: int | None,
     show_public: bool,

@@ -68,8 +68,14 @@ def verify(
         typer.Option(help="The job's output, if it has one; by default output.bin of the run folder."),
     ] = None,
     exit_code: Annotated[
-        int, typer.Option("--exit-code", metavar="N", help="The exit code that the guest must have ended with.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--exit-code",
+            metavar="N",
+            show_default="0",
+            help="The exit code that the guest must have ended with.",
+        ),
+    ] = None,
     public_input: Annotated[
         Path | None,
         typer.Option("--public-input", metavar="FILE", help="The public input of the guest."),
@@ -169,8 +175,9 @@ def verify(
             public,
             circuit,
             proof_type,
+            exit_code,
         )
-        if trust_own_key or exit_code or any(given is not None for given in (*texts, threads, tree_wires, wrap_vk)):
+        if trust_own_key or any(given is not None for given in (*texts, threads, tree_wires, wrap_vk)):
             raise UsageError("--openvm-key goes with --security, --show-public and --json only")
         verify_openvm(proof, openvm_key, security, show_public=show_public, as_json=as_json)
         return
@@ -179,7 +186,7 @@ def verify(
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
     if wrap_vk is None and is_proof_json(proof):
         others = (job, program, arguments, srs_verifier, statement, output, public_input, security, tree_wires)
-        if trust_own_key or exit_code or any(given is not None for given in (*others, circuit, proof_type)):
+        if trust_own_key or any(given is not None for given in (*others, circuit, proof_type, exit_code)):
             raise UsageError(
                 "a proof in JSON is verified with --vk and --public alone: it carries no key, and states nothing more"
             )
@@ -203,7 +210,7 @@ def verify(
             own_program(program, arguments or [], proof),
             SECURITY_BITS if security is None else security,
             output=None if output is None else read_bounded(output, MAX_OUTPUT),
-            exit_code=exit_code,
+            exit_code=exit_code or 0,
             tree_wires=tree_wires,
             told_insecure=_is_told_insecure(proof),
             as_json=as_json,
@@ -241,7 +248,7 @@ def verify(
     if is_aggregate(proof):
         if key is None or srs_verifier is None:
             raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
-        if exit_code or any(given is not None for given in (security, output, public_input, tree_wires)):
+        if any(given is not None for given in (exit_code, security, output, public_input, tree_wires)):
             raise UsageError("--security, --output, --exit-code, --public-input, --tree-wires: not for aggregates")
         verify_aggregate_file(
             proof, key, srs_verifier, statement, digests, threads=most, show_public=show_public, as_json=as_json

@@ -123,14 +123,16 @@ class StarkVerifier:
 
         verify_whole(self.key, self.tree_keys(), partitions, whole, output, self._tree_wires)
 
-    def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
+    def compare(
+        self, proofs: Sequence[PartitionProof], exit_code: int | None, public_input: Path | bytes | None
+    ) -> None:
         public = [proof.public for proof in proofs]
         stated = self.key.statement.exit_code(public)
-        if stated is None and exit_code:
+        if stated is None and exit_code is not None:
             raise UsageError(f"an exit code is given, and a proof of {self.key.program} states none")
-        if stated not in (None, exit_code):
+        if stated is not None and stated != (expected := exit_code or 0):
             raise InvalidProof(
-                f"the proof holds, and states exit code {stated}; {exit_code} is expected (--exit-code, exit_code=)"
+                f"the proof holds, and states exit code {stated}; {expected} is expected (--exit-code, exit_code=)"
             )
         given = {} if public_input is None else {"public": public_input}
         for name, value in {**self.asked, **given}.items():

@@ -83,7 +83,11 @@ def test_an_exported_proof_in_json_is_verified_with_its_public_values(
     assert held.exit_code == 0, held.output
     assert json.loads(held.stdout)["public"] == json.loads(proof.with_name("public.json").read_text())
     assert "the key that --vk names" in why_refused(run("verify", proof))
-    assert "--vk and --public alone" in why_refused(run("verify", proof, "--vk", small_job.vk, "--exit-code", 1))
+    for code in (0, 1):
+        refused = run("verify", proof, "--vk", small_job.vk, "--exit-code", code)
+        assert "--vk and --public alone" in why_refused(refused)
+        refused = run("verify", proven, "--vk", small_job.vk, "--exit-code", code)
+        assert "states neither an exit code" in why_refused(refused)
     told = why_refused(run("verify", proof, "--vk", small_job.zkey))
     assert "is a proving key: `distprove zkey export " in told
     other = tmp_path / "E" / "member-0" / "proof.json"

@@ -73,7 +73,9 @@ def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
     assert "[2J[red]" in done.output
 
 
-@pytest.mark.parametrize("option", [("--vk", "k"), ("--trust-own-key",), ("--threads", 1), ("--exit-code", 1)])
+@pytest.mark.parametrize(
+    "option", [("--vk", "k"), ("--trust-own-key",), ("--threads", 1), ("--exit-code", 1), ("--exit-code", 0)]
+)
 def test_goes_with_no_option_of_other_proofs(option: tuple[object, ...]) -> None:
     done = run("verify", PROOF, "--openvm-key", key_path(NAME), *option)
     assert done.exit_code == 2

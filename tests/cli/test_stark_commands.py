@@ -12,7 +12,7 @@ import pytest
 
 import distprove
 from distprove.cli.prove import subject_first
-from distprove.errors import InputError, InvalidProof
+from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.job import Job
 from distprove.proof import Proof
@@ -54,6 +54,14 @@ def test_verify_needs_nothing_but_the_file(fibonacci: Path, tmp_path: Path) -> N
     shown = run("verify", fibonacci, "--show-public").stdout
     assert "part-0000: start = 0, 1; end = 987, 1597" in shown
     assert facts["proven"]["security"]["queries"] > 0
+
+
+def test_an_exit_code_is_asked_of_no_proof_that_states_none(fibonacci: Path) -> None:
+    """Also 0, the default: the caller would take the proof for one of a guest that ended well."""
+    for code in (0, 1):
+        assert "states none" in why_refused(run("verify", fibonacci, "--exit-code", code))
+    with pytest.raises(UsageError, match="states none"):
+        distprove.verify(fibonacci, exit_code=0)
 
 
 def test_a_job_file_is_the_same_job(fibonacci: Path, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def verify(
     program: OwnProgram | None = None,
     expected_jobs: Sequence[bytes] | None = None,
     least_security: float = SECURITY_BITS,
-    exit_code: int = 0,
+    exit_code: int | None = None,
     public_input: Path | bytes | None = None,
     tree_wires: int | None = None,
 ) -> VerifiedAggregate:
@@ -146,18 +146,21 @@ def verify(
 
 
 def _compare(
-    aggregate: StarkAggregate, verifiers: Sequence[StarkVerifier], exit_code: int, public_input: Path | bytes | None
+    aggregate: StarkAggregate,
+    verifiers: Sequence[StarkVerifier],
+    exit_code: int | None,
+    public_input: Path | bytes | None,
 ) -> None:
     """Compare the jobs' exit codes, where they state one, and the public input of one job with the given ones. Raises
     InvalidProof, which names the job, and UsageError where no job, or for an input several, can be compared."""
     states = [v.key.statement.exit_code([p.public for p in job.partitions]) for v, job in _each(verifiers, aggregate)]
-    if exit_code and all(code is None for code in states):
+    if exit_code is not None and all(code is None for code in states):
         raise UsageError("an exit code is given, and none of the jobs states one")
     takes = [v.program is not None and "public" in v.program.compared for v in verifiers]
     if public_input is not None and sum(takes) != 1:
         raise UsageError(f"a public input is given, and {sum(takes)} of the jobs are compared with one, not 1")
     for number, (verifier, job) in enumerate(_each(verifiers, aggregate)):
-        code = 0 if states[number] is None else exit_code
+        code = None if states[number] is None else exit_code
         with naming_job(number + 1):
             verifier.compare(job.partitions, code, public_input if takes[number] else None)
 
