@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, warn
-from distprove.errors import InvalidProof, UsageError
+from distprove.errors import InputError, InvalidProof, UsageError
 
 PUBLIC = "public.json"
 
@@ -14,6 +14,17 @@ PUBLIC = "public.json"
 def is_proof_json(path: Path) -> bool:
     """Whether a path is that of JSON, in which distprove keeps no proof of its own."""
     return path.suffix == ".json" and path.is_file()
+
+
+def is_key_json(path: Path) -> bool:
+    """Whether a file of JSON is a Groth16 verification key of snarkjs and no proof."""
+    from distprove.groth16.keyfile import read_verification_key
+
+    try:
+        read_verification_key(path)
+    except (InputError, UsageError):
+        return False
+    return True
 
 
 def verify_proof_json(path: Path, vk: Path | None, *, expected: Path | None, show_public: bool, as_json: bool) -> None:
@@ -35,6 +46,8 @@ def verify_proof_json(path: Path, vk: Path | None, *, expected: Path | None, sho
     if vk is None:
         raise UsageError(f"{path}: a proof in JSON is verified under the key that --vk names")
     if not values.is_file():
+        if is_key_json(path):
+            raise UsageError(f"{path} is a verification key: name the proof first, and the key with --vk")
         if expected is None:
             raise UsageError(
                 f"{path}: there is no {PUBLIC} beside it, with its public values; --public names their file"

@@ -26,11 +26,17 @@ from distprove.options import SECURITY_BITS
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
 
+PROOF_JSON = "proof.json"
+"""Name of a proof in the folder of each partition that `distprove export` writes, as snarkjs names it."""
+
 
 @reports_errors
 def verify(
     proof: Annotated[
-        Path, typer.Argument(metavar="PROOF", help="proof.msgpack, a run folder, or snarkjs's proof.json.")
+        Path,
+        typer.Argument(
+            metavar="PROOF", help="proof.msgpack, a run folder, snarkjs's proof.json, or OpenVM's proof.bin."
+        ),
     ],
     vk: Annotated[
         list[Path] | None,
@@ -126,7 +132,8 @@ def verify(
         typer.Option(
             "--public",
             metavar="FILE",
-            help="The public values that you expect, as JSON: snarkjs's public.json, or values by name.",
+            help="The public values that you expect, as JSON: snarkjs's public.json, values by name, or those that "
+            "--openvm-key prints with --json.",
         ),
     ] = None,
     show_public: Annotated[
@@ -172,17 +179,18 @@ def verify(
             statement,
             output,
             public_input,
-            public,
             circuit,
             proof_type,
             exit_code,
         )
         if trust_own_key or any(given is not None for given in (*texts, threads, tree_wires, wrap_vk)):
-            raise UsageError("--openvm-key goes with --security, --show-public and --json only")
-        verify_openvm(proof, openvm_key, security, show_public=show_public, as_json=as_json)
+            raise UsageError("--openvm-key goes with --security, --public, --show-public and --json only")
+        verify_openvm(proof, openvm_key, security, expected=public, show_public=show_public, as_json=as_json)
         return
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
+    if wrap_vk is None:
+        _require_ours(proof)
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
     if wrap_vk is None and is_proof_json(proof):
         others = (job, program, arguments, srs_verifier, statement, output, public_input, security, tree_wires)
@@ -306,6 +314,31 @@ def verify(
         warn(verified.unbound)
     if not verified.key_given and not entry_of(loaded.system).remakes_key:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
+
+
+def _require_ours(path: Path) -> None:
+    """Raise UsageError, which names the way, for a folder whose proof is another one than proof.msgpack, and for a
+    proof of OpenVM."""
+    from distprove.cli.prove_openvm import KEY_FLAG, PROOF
+    from distprove.proof import PROOF_FILE
+
+    if path.is_dir() and not (path / PROOF_FILE).exists():
+        if (path / PROOF_JSON).is_file():
+            raise UsageError(f"{path} has no {PROOF_FILE}; {path / PROOF_JSON} is a proof by itself: verify that file")
+        path = path / PROOF
+    if path.is_file() and _begins_as_openvm(path):
+        raise UsageError(f"{path} is no {PROOF_FILE}: a proof of OpenVM 2 is verified with {KEY_FLAG} KEY")
+
+
+def _begins_as_openvm(path: Path) -> bool:
+    """Whether a file begins as a proof of OpenVM does, and none of distprove's own."""
+    from distprove.stark.openvm.proof import BEGINS
+
+    try:
+        with path.open("rb") as file:
+            return file.read(len(BEGINS)) == BEGINS
+    except OSError:
+        return False
 
 
 def _is_told_insecure(proof: Path) -> bool | None:

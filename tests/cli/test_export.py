@@ -88,6 +88,9 @@ def test_an_exported_proof_in_json_is_verified_with_its_public_values(
         assert "--vk and --public alone" in why_refused(refused)
         refused = run("verify", proven, "--vk", small_job.vk, "--exit-code", code)
         assert "states neither an exit code" in why_refused(refused)
+    assert f"{proof} is a proof by itself" in why_refused(run("verify", proof.parent, "--vk", small_job.vk))
+    swapped = run("verify", small_job.vk, "--vk", proof)
+    assert f"{small_job.vk} is a verification key" in why_refused(swapped)
     told = why_refused(run("verify", proof, "--vk", small_job.zkey))
     assert "is a proving key: `distprove zkey export " in told
     other = tmp_path / "E" / "member-0" / "proof.json"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from tests.cli.conftest import run, why_refused
 from tests.support.openvm_golden import GOLDEN, key_path, proof_of
@@ -71,6 +73,96 @@ def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "\x1b[2J" not in done.output
     assert "[2J[red]" in done.output
+
+
+@pytest.fixture
+def stated() -> dict[str, Any]:
+    """What `verify --json` prints of a proof with commitments to cached traces."""
+    done = run("verify", CACHED, "--openvm-key", key_path("cached"), *TOY, "--json")
+    assert done.exit_code == 0, done.output
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["public_compared"] is None
+    return told
+
+
+CACHED = GOLDEN / "cached" / "proof.bin"
+
+
+def _held_to(stated: dict[str, Any], folder: Path, *more: object, name: str = "cached") -> Result:
+    file = folder / "expected.json"
+    file.write_text(json.dumps(stated))
+    proof = GOLDEN / name / "proof.bin"
+    return run("verify", proof, "--openvm-key", key_path(name), *TOY, "--public", file, *more)
+
+
+def test_a_proof_states_what_is_expected(stated: dict[str, Any], tmp_path: Path) -> None:
+    """What `--json` printed once is the file of later verifications; a name, which nothing binds, is not compared."""
+    stated["airs"][0]["name"] = "another"
+    done = _held_to(stated, tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "as expected" in done.output
+    del stated["airs"][0]["log_height"], stated["airs"][0]["name"]
+    done = _held_to(stated, tmp_path, "--json")
+    assert (done.exit_code, json.loads(done.stdout)["public_compared"]) == (0, 0)
+
+
+def test_a_public_value_that_differs_is_named(tmp_path: Path) -> None:
+    airs = [{"air": 0, "public_values": [0, 1, 988], "cached_traces": []}]
+    done = _held_to({"airs": airs}, tmp_path, name="fibonacci")
+    assert done.exit_code == 1
+    assert "states public value 2 = 987 for AIR 0; 988 is expected by" in " ".join(done.output.split())
+    airs[0]["public_values"] = [0, 1]
+    assert _held_to({"airs": airs}, tmp_path, name="fibonacci").exit_code == 1
+
+
+@pytest.mark.parametrize("change", ["root", "fewer roots", "height", "no AIR", "another AIR"])
+def test_a_statement_that_differs_is_refused(change: str, stated: dict[str, Any], tmp_path: Path) -> None:
+    air = stated["airs"][0]
+    if change == "root":
+        air["cached_traces"][1] = air["cached_traces"][0]
+    elif change == "fewer roots":
+        air["cached_traces"].pop()
+    elif change == "height":
+        air["log_height"] += 1
+    elif change == "no AIR":
+        stated["airs"] = []
+    else:
+        stated["airs"].append({**air, "air": 1})
+    done = _held_to(stated, tmp_path)
+    assert done.exit_code == 1, done.output
+    assert "the proof holds, and" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {"airs": {}},
+        {"airs": [1]},
+        {"airs": [{"air": 0, "public_values": []}]},
+        {"airs": [{"air": 0, "public_values": ["1"], "cached_traces": []}]},
+        {"airs": [{"air": -1, "public_values": [], "cached_traces": []}]},
+        {"airs": [{"air": 0, "public_values": [], "cached_traces": [1]}]},
+        {"airs": [{"air": 0, "public_values": [], "cached_traces": [], "publik": []}]},
+        {"airs": [{"air": 0, "public_values": [], "cached_traces": []}] * 2},
+    ],
+)
+def test_a_file_of_expected_values_of_another_form(value: Any, tmp_path: Path) -> None:
+    assert _held_to(value, tmp_path).exit_code == 2
+
+
+def test_a_folder_has_its_proof(tmp_path: Path) -> None:
+    (tmp_path / "proof.bin").write_bytes(PROOF.read_bytes())
+    done = run("verify", tmp_path, "--openvm-key", key_path(NAME), *TOY)
+    assert done.exit_code == 0, done.output
+    assert "--openvm-key" in why_refused(run("verify", tmp_path)), "without a key the message names the option"
+
+
+def test_a_refusal_names_proof_and_key() -> None:
+    done = run("verify", PROOF, "--openvm-key", key_path("cached"), *TOY)
+    words = " ".join(done.output.split())
+    assert f"{PROOF} does not verify under {key_path('cached')}" in words
+    assert "commitments to cached traces of AIR 0, which has 2 under this key" in words
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,10 @@ def fields(value: Any, kinds: Mapping[str, Any], what: str) -> dict[str, Any]:
     Raises FormatError.
     """
     if not isinstance(value, dict) or value.keys() != kinds.keys():
-        raise FormatError(f"{what} has not the keys {', '.join(kinds)}")
+        found = value.keys() if isinstance(value, dict) else set()
+        faults = {"is without": kinds.keys() - found, "has unknown keys:": found - kinds.keys()}
+        told = [f"{fault} {', '.join(sorted(map(repr, keys)))}" for fault, keys in faults.items() if keys]
+        raise FormatError(f"{what} {' and '.join(told)}" if isinstance(value, dict) else f"{what} is no object of JSON")
     for key, kind in kinds.items():
         if not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool):
             raise FormatError(f"{what}: {key} is of another type")
@@ -139,7 +142,7 @@ def digest(value: Any, what: str) -> Elements:
 def integers(value: Any, below: int, what: str, count: int | None = None) -> tuple[int, ...]:
     """Return a list of integers from 0 to `below` - 1, `count` of them if given. Raises FormatError."""
     if not isinstance(value, list) or (count is not None and len(value) != count):
-        raise FormatError(f"{what}: not a list{'' if count is None else f' of {count}'}")
+        raise FormatError(f"{what}: not a list{'' if count is None else f' of {count} integers'}")
     if not all(type(each) is int and 0 <= each < below for each in value):
         raise FormatError(f"{what}: not integers from 0 to {below - 1}")
     return tuple(value)

@@ -98,24 +98,28 @@ def _params(header: Any, what: str) -> SystemParams:
         f"{what}.logup",
     )
     rounds = [fields(each, {"num_queries": int}, f"{what}.whir.rounds") for each in whir["rounds"]]
-    return SystemParams(
-        log_skip=params["l_skip"],
-        n_stack=params["n_stack"],
-        w_stack=params["w_stack"],
-        log_blowup=params["log_blowup"],
-        whir=WhirParams(
-            log_fold=whir["k"],
-            queries=tuple(each["num_queries"] for each in rounds),
-            mu_pow_bits=whir["mu_pow_bits"],
-            query_pow_bits=whir["query_phase_pow_bits"],
-            folding_pow_bits=whir["folding_pow_bits"],
-            proximity=_proximity(whir["proximity"], what),
-        ),
-        max_interactions=logup["max_interaction_count"],
-        log_max_message_length=logup["log_max_message_length"],
-        logup_pow_bits=logup["pow_bits"],
-        max_constraint_degree=params["max_constraint_degree"],
-    )
+    proximity = _proximity(whir["proximity"], what)
+    try:
+        return SystemParams(
+            log_skip=params["l_skip"],
+            n_stack=params["n_stack"],
+            w_stack=params["w_stack"],
+            log_blowup=params["log_blowup"],
+            whir=WhirParams(
+                log_fold=whir["k"],
+                queries=tuple(each["num_queries"] for each in rounds),
+                mu_pow_bits=whir["mu_pow_bits"],
+                query_pow_bits=whir["query_phase_pow_bits"],
+                folding_pow_bits=whir["folding_pow_bits"],
+                proximity=proximity,
+            ),
+            max_interactions=logup["max_interaction_count"],
+            log_max_message_length=logup["log_max_message_length"],
+            logup_pow_bits=logup["pow_bits"],
+            max_constraint_degree=params["max_constraint_degree"],
+        )
+    except FormatError as error:
+        raise FormatError(f"{what}: {error}") from None
 
 
 def _proximity(value: Any, what: str) -> Proximity:

@@ -93,7 +93,7 @@ class SystemParams:
 
     def __post_init__(self) -> None:
         whir = self.whir
-        _within("log_skip", self.log_skip, 0, MAX_LOG_SKIP)
+        _within("l_skip", self.log_skip, 0, MAX_LOG_SKIP)
         _within("n_stack", self.n_stack, 0, TWO_ADICITY)
         _within("w_stack", self.w_stack, 1, MAX_STACKED_WIDTH)
         _within("log_blowup", self.log_blowup, 1, TWO_ADICITY)

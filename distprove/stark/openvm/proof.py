@@ -18,6 +18,8 @@ from kernels.maths.babybear import DEGREE, Elements, P
 from kernels.maths.poseidon2_babybear import DIGEST
 
 CODEC_VERSION = 3
+BEGINS = CODEC_VERSION.to_bytes(4, "little")
+"""First bytes of a proof."""
 MAX_BYTES = 1 << 28
 """Most bytes of a proof."""
 MAX_LOG_FOLD = 30

@@ -66,7 +66,7 @@ class Shape:
         """
         params = key.params
         if len(traces) != len(key.airs):
-            raise InvalidProof(f"traces of {len(traces)} AIRs, not {len(key.airs)}")
+            raise InvalidProof(f"the proof is of a key with {len(traces)} AIRs, and this key has {len(key.airs)}")
         present = list[Trace]()
         for number, (air, trace) in enumerate(zip(key.airs, traces, strict=True)):
             if trace is None:
@@ -74,7 +74,10 @@ class Shape:
                     raise InvalidProof(f"no trace of AIR {number}, which must be present")
                 continue
             if trace.cached_roots.shape != (len(air.widths.cached), DIGEST):
-                raise InvalidProof(f"{len(trace.cached_roots)} commitments to cached parts of AIR {number}")
+                raise InvalidProof(
+                    f"{len(trace.cached_roots)} commitments to cached traces of AIR {number}, which has "
+                    f"{len(air.widths.cached)} under this key"
+                )
             if trace.log_height > params.log_height:
                 raise InvalidProof(f"a trace of 2^{trace.log_height} rows, above 2^{params.log_height}")
             if air.preprocessed is not None and trace.log_height != air.preprocessed.n + params.log_skip:

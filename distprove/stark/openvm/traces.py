@@ -106,7 +106,8 @@ def _trace(file: Container, header: object, key: OpenVmKey, what: str) -> AirTra
     if height < 1 or height & (height - 1) or height > 1 << MAX_LOG_HEIGHT:
         raise FormatError(f"{what}: {height} rows are no power of two up to 2^{MAX_LOG_HEIGHT}")
     _check_height(air, height, key.params.log_skip, what)
-    public = integers(trace["public_values"], P, what, air.public_values)
+    what = f"{what}: AIR {number} of the key, {air.name}"
+    public = integers(trace["public_values"], P, f"{what}: public_values", air.public_values)
     if len(trace["cached_mains"]) != len(air.widths.cached):
         raise FormatError(f"{what}: {len(trace['cached_mains'])} cached parts instead of {len(air.widths.cached)}")
     common = file.elements(trace["common_main"], air.widths.common, height)
