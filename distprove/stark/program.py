@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import AirError, UsageError
@@ -206,16 +207,19 @@ class Program(ABC):
         """log2 of each table's rows in each partition, None for an absent table, known before a trace is made; it
         decides the number of queries.
 
-        By default they are the fixed heights, if all tables have one. Otherwise raises UsageError, and a job of the
-        program must give its number of queries.
+        By default they are the fixed heights and those of preprocessed columns, if all tables have one. Otherwise
+        raises UsageError, which names the other tables, and a job of the program must give its number of queries.
         """
-        fixed = [self.fixed_heights.get(air.name) for air in self.tables]
-        known = tuple(height for height in fixed if height is not None)
-        if len(known) == len(fixed):
-            return [known] * partitions
+        heights = dict(self.fixed_heights)
+        for name, columns in self.preprocessed().items():
+            if name not in self.optional and np.ndim(columns) == 2:
+                heights.setdefault(name, np.shape(columns)[1].bit_length() - 1)
+        unknown = [air.name for air in self.tables if air.name not in heights]
+        if not unknown:
+            return [tuple(heights[air.name] for air in self.tables)] * partitions
         raise UsageError(
-            f"program {self.name} does not say how tall its tables are (Program.log_heights), so the number of queries "
-            "must be given"
+            f"program {self.name} does not say how tall {_listed(unknown)} will be (Program.log_heights, or "
+            "Program.fixed_heights), so the number of queries must be given (--queries, queries)"
         )
 
     @property
@@ -332,6 +336,12 @@ class JobProgram:
 @lru_cache(maxsize=8)
 def _received(pickled: bytes) -> JobProgram:
     return JobProgram(pickle.loads(pickled))
+
+
+def _listed(tables: Sequence[str]) -> str:
+    """The tables' names in words, not empty."""
+    *some, last = tables
+    return f"tables {', '.join(some)} and {last}" if some else f"table {last}"
 
 
 def _least(counts: Sequence[int], fits: Callable[[int], bool]) -> int:
