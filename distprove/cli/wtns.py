@@ -11,6 +11,7 @@ from distprove.cli.backends import Computing
 from distprove.cli.console import escape, fail, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.plain_help import App
+from distprove.errors import WitnessGenerationError
 
 app = App(no_args_is_help=True, help="Make witnesses, and check them against their circuit.")
 
@@ -34,7 +35,10 @@ def calculate(
     from distprove.groth16.wtns import write_wtns
 
     program = WitnessProgram(wasm)
-    witness = program.generate(read_input(input_file))
+    try:
+        witness = program.generate(read_input(input_file))
+    except WitnessGenerationError as error:
+        raise WitnessGenerationError(f"{input_file}: {error}") from None
     write_wtns(destination, program.curve, witness)
     out().print(f"[bold]{escape(str(destination))}[/]  {len(witness)} wires, {program.curve.title}")
 

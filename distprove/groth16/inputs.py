@@ -196,8 +196,10 @@ def _integer(signal: str, value: Any) -> int:
         return int(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOAT:
         return int(value)
-    kind = {dict: "an object", float: "a number that is not an exact integer", type(None): "null"}
-    raise WitnessGenerationError(f"signal {signal!r}: {kind.get(type(value), type(value).__name__)} is not an integer")
+    if type(value) is float:
+        raise WitnessGenerationError(f"signal {signal!r}: a number that is not an exact integer")
+    kind = {dict: "an object", type(None): "null"}.get(type(value), type(value).__name__)
+    raise WitnessGenerationError(f"signal {signal!r}: {kind} is not an integer")
 
 
 def fnv1a(name: str) -> int:

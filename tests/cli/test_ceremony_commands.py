@@ -100,6 +100,10 @@ def test_witnesses(small_job: SmallJob, tmp_path: Path) -> None:
     assert read_wtns(tmp_path / "w.wtns").values[:, 0].tolist() == [1, 3, 4]
     assert (tmp_path / "w.wtns").stat().st_mode & 0o077 == 0
     assert "wires" in why_refused(run("wtns", "check", tmp_path / "w.wtns", "--r1cs", r1cs, *CPU))
+    (tmp_path / "in.json").write_text('{"x": [3, 2.5]}')
+    told = why_refused(run("wtns", "calculate", *program, "--out", tmp_path / "v.wtns"))
+    assert f"{tmp_path / 'in.json'}: signal 'x': a number that is not an exact integer" in told
+    assert not (tmp_path / "v.wtns").exists()
 
 
 def test_witnesses_of_something_else(small_job: SmallJob) -> None:

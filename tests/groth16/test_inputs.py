@@ -143,7 +143,7 @@ def test_a_float_of_python_that_may_have_been_rounded_is_refused() -> None:
     """9007199254740993.0 in a Python text is the float 9007199254740992.0 before anything of ours sees it."""
     assert packed([5.0, float((1 << 53) - 1)]) == packed([5, (1 << 53) - 1])
     for value in (float((1 << 53) + 1), 1e22, 0.5, float("nan"), float("inf"), np.float32(5), np.float64(1e16)):
-        with pytest.raises(WitnessGenerationError, match="is not an integer"):
+        with pytest.raises(WitnessGenerationError, match=r"is not an (exact )?integer$"):
             packed([value])
     with pytest.raises(WitnessGenerationError, match="exact integer"):
         packed(np.array([2.0**53]))

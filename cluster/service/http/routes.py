@@ -36,7 +36,7 @@ class Query:
         try:
             value = self.kind(text)
         except ValueError:
-            raise UsageError(f"`{self.name}`: {self.about}; not as given") from None
+            raise UsageError(f"`{self.name}` ({self.about}) does not take this value") from None
         if self.bounds and not self.bounds[0] <= value <= self.bounds[1]:  # and so NaN
             raise UsageError(f"`{self.name}` must be from {self.bounds[0]} to {self.bounds[1]}")
         return value

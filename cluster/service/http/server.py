@@ -235,7 +235,9 @@ class Server:
     async def _body(self, shared: Shared, kind: type, request: web.Request, who: str) -> Any:
         # JSON alone: a form of another page may send other types unasked. No encoding: it would grow.
         if request.content_type != JSON or request.headers.get("Content-Encoding", "identity") != "identity":
-            raise Refused(415, "the body must be application/json, as it is")
+            raise Refused(
+                415, "send the body as JSON, with the header Content-Type: application/json and no Content-Encoding"
+            )
         if request.content_length is not None and request.content_length <= SMALL:
             return await shared.ask(who, _parse, kind, await request.read())
         # One limit for each token: a slow sender holds up nobody else.

@@ -592,6 +592,13 @@ def test_what_a_foreign_page_can_send_is_refused(here: Served, media: str) -> No
     assert not here.service.views
 
 
+def test_refusals_say_what_to_send(here: Served) -> None:
+    refused = ask(here, "POST", "/v1/jobs", data=b"{}", headers={"Content-Type": "text/plain"})
+    assert "Content-Type: application/json" in refused.json["error"]
+    refused = ask(here, "GET", "/v1/jobs?limit=abc")
+    assert (refused.status, "`limit` (number of jobs, at most)" in refused.json["error"]) == (422, True)
+
+
 def test_a_body_that_grows_is_not_unpacked(here: Served) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     assert ask(here, "POST", "/v1/jobs", data=b"x", headers=headers).status == 415
