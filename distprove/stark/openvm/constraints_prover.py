@@ -17,6 +17,7 @@ from distprove.stark.openvm.tables import eq_table, lagrange
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate as at_point
 from distprove.stark.openvm.univariate import from_cosets, multiply, on_subgroup, padded
+from distprove.steps import Steps
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_rules import RuleTable, coset_shifts
@@ -118,6 +119,7 @@ def prove_constraints(
     max_degree: int,
     weights: BusWeights,
     bus_point: Sequence[Elements],
+    steps: Steps,
 ) -> tuple[ConstraintProof, list[Elements]]:
     """Prove that all constraints hold, and reduce the claims about the buses' fractions to claims about columns.
 
@@ -131,13 +133,16 @@ def prove_constraints(
     while len(point) < log_skip + variables:
         point.append(_drawn(transcript))
     powers = ext_powers(_drawn(transcript), max(trace.forms.constraints for trace in traces))
-    segment = segment_forms(traces, log_skip)
-    forms = segment.sums(weights, powers, point, len(bus_point))
+    with steps("constraints.forms"):
+        segment = segment_forms(traces, log_skip)
+        forms = segment.sums(weights, powers, point, len(bus_point))
 
     # 2. The univariate polynomial of each trace's three sums, without the factor eq.
     cube = np.array(point[log_skip : log_skip + variables], dtype=np.uint32).reshape(-1, 4)
-    rounds = kernels.rules.rounds([trace.table() for trace in traces], log_skip, cube)
-    sums = first_polynomials(traces, rounds.coset_sums(forms, [trace.cosets for trace in traces]), max_degree, run)
+    with steps("constraints.round_0"):
+        rounds = kernels.rules.rounds([trace.table() for trace in traces], log_skip, cube)
+        on_cosets = rounds.coset_sums(forms, [trace.cosets for trace in traces])
+    sums = first_polynomials(traces, on_cosets, max_degree, run)
     degree = (max_degree + 1) * (run - 1)
     eq_on_rows = eq_table(k, point[:log_skip])
     eq_rows, eq_one = intt(eq_on_rows, -2), intt(lagrange(log_skip, point[0]), -2)
@@ -158,30 +163,34 @@ def prove_constraints(
 
     # 5. Bind Z: each trace is a table over the cube, and its three sums are one form of its cells.
     bus_scale, zero_scale = at_point(eq_rows, drawn[0]), at_point(eq_one, drawn[0])
-    combined = segment.combined(forms, ext_mul(scales, np.stack((zero_scale, bus_scale, bus_scale))))
-    rounds.bind_univariate(lagrange(log_skip, drawn[0]), combined)
+    with steps("constraints.bind"):
+        combined = segment.combined(forms, ext_mul(scales, np.stack((zero_scale, bus_scale, bus_scale))))
+        rounds.bind_univariate(lagrange(log_skip, drawn[0]), combined)
 
     # 6. The multilinear rounds. A trace that has no variable left is a constant times the challenges of later rounds.
     f, sent_rounds, eq_drawn, tail = BABYBEAR4, [], BABYBEAR4.one, BABYBEAR4.zero
-    for number in range(variables):
-        *heads, ended = (f.mul(eq_drawn, as_ext(value)) for value in rounds.round_sums(max_degree))
-        tail = f.add(f.mul(tail, as_ext(drawn[-1])), ended)
-        coordinate = as_ext(point[log_skip + number])
-        head = _head(claim, heads, tail, coordinate)
-        sent = [
-            f.add(f.mul(_eq(coordinate, f.constant(x)), head[x]), f.scale(tail, x)) for x in range(1, max_degree + 2)
-        ]
-        sent_rounds.append(np.array(sent, dtype=np.uint32))
-        transcript.observe_words(sent_rounds[-1])
-        drawn.append(_drawn(transcript))
-        last = as_ext(drawn[-1])
-        eq_last = _eq(coordinate, last)
-        claim = f.add(f.mul(eq_last, interpolate(head[:-1], last)), f.mul(tail, last))
-        eq_drawn = f.mul(eq_drawn, eq_last)
-        rounds.bind(drawn[-1])
+    with steps("constraints.rounds"):
+        for number in range(variables):
+            *heads, ended = (f.mul(eq_drawn, as_ext(value)) for value in rounds.round_sums(max_degree))
+            tail = f.add(f.mul(tail, as_ext(drawn[-1])), ended)
+            coordinate = as_ext(point[log_skip + number])
+            head = _head(claim, heads, tail, coordinate)
+            sent = [
+                f.add(f.mul(_eq(coordinate, f.constant(x)), head[x]), f.scale(tail, x))
+                for x in range(1, max_degree + 2)
+            ]
+            sent_rounds.append(np.array(sent, dtype=np.uint32))
+            transcript.observe_words(sent_rounds[-1])
+            drawn.append(_drawn(transcript))
+            last = as_ext(drawn[-1])
+            eq_last = _eq(coordinate, last)
+            claim = f.add(f.mul(eq_last, interpolate(head[:-1], last)), f.mul(tail, last))
+            eq_drawn = f.mul(eq_drawn, eq_last)
+            rounds.bind(drawn[-1])
 
     # 7. Open the columns, and their next rows: the common mains first, then the other parts.
-    found = rounds.openings([trace.reads_next for trace in traces])
+    with steps("constraints.openings"):
+        found = rounds.openings([trace.reads_next for trace in traces])
     openings = [_in_order(trace, parts) for trace, parts in zip(traces, found, strict=True)]
     for which in (slice(0, 1), slice(1, None)):
         for parts in openings:

@@ -117,7 +117,7 @@ def prove(
     # 4. One sumcheck for all constraints, and for the claims about the fractions.
     with steps("constraints"):
         constraints, point = prove_constraints(
-            kernels, transcript, prover_traces, params.log_skip, params.max_constraint_degree, weights, bus_point
+            kernels, transcript, prover_traces, params.log_skip, params.max_constraint_degree, weights, bus_point, steps
         )
 
     # 5. Reduce the claims about columns to claims about stacked columns, and open those.

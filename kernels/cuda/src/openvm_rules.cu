@@ -506,25 +506,48 @@ struct Weights {
   u32 of[MAX_RUN][4];
 };
 
-// The sum of a run's values times the weights. Column `column` with `mask` + 1 rows, which repeat.
-template <int LOG>
-__device__ __forceinline__ Ext bound_run(const u32* column, u32 kind, u32 run, u32 mask, u32 log_run, const Weights& weights) {
+// The sum of the values of a run of a column with `mask` + 1 rows, which repeat, times the weights.
+__device__ __forceinline__ Ext bound_any_run(const u32* column, u32 kind, u32 run, u32 mask, u32 log_run, const Weights& weights) {
   ExtSum sum = ExtSum::zero();
-  if (LOG < 0) {
-    for (u32 z = 0; z < 1u << log_run; ++z) {
-      const u32* w = weights.of[z];
-      sum.add(Ext{{w[0], w[1], w[2], w[3]}}, cell_value(column, kind, (run << log_run) + z, mask));
+  for (u32 z = 0; z < 1u << log_run; ++z) {
+    const u32* w = weights.of[z];
+    sum.add(Ext{{w[0], w[1], w[2], w[3]}}, cell_value(column, kind, (run << log_run) + z, mask));
+  }
+  return sum.result();
+}
+
+// The same for runs of 16 in registers: a column of 16 rows or more.
+struct RunOf16 {
+  u32 x[17];  // the last one is the first of the run behind
+
+  __device__ __forceinline__ void load(const u32* column, u32 run, u32 mask) {
+    const uint4* const from = reinterpret_cast<const uint4*>(column) + 4 * run;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint4 four = __ldg(from + i);
+      x[4 * i] = four.x, x[4 * i + 1] = four.y, x[4 * i + 2] = four.z, x[4 * i + 3] = four.w;
+    }
+    x[16] = __ldg(column + ((run * 16 + 16) & mask));
+  }
+  template <int AHEAD>
+  __device__ __forceinline__ Ext bound(const Weights& weights) const {
+    ExtSum sum = ExtSum::zero();
+#pragma unroll
+    for (int z = 0; z < 16; z += 2) {
+      const u32 *v = weights.of[z], *w = weights.of[z + 1];
+      sum.add(Ext{{v[0], v[1], v[2], v[3]}}, x[z + AHEAD], Ext{{w[0], w[1], w[2], w[3]}}, x[z + 1 + AHEAD]);
     }
     return sum.result();
   }
-  constexpr u32 SIZE = LOG < 0 ? 1 : 1u << LOG;
-#pragma unroll
-  for (u32 z = 0; z < SIZE; z += 2) {
-    const u32 *v = weights.of[z], *w = weights.of[z + 1];
-    const u32 x = cell_value(column, kind, run * SIZE + z, mask), y = cell_value(column, kind, run * SIZE + z + 1, mask);
-    sum.add(Ext{{v[0], v[1], v[2], v[3]}}, x, Ext{{w[0], w[1], w[2], w[3]}}, y);
-  }
-  return sum.result();
+};
+constexpr u32 LEAST_MASK = 15;  // of a column that RunOf16 reads
+
+template <int LOG>
+__device__ __forceinline__ Ext bound_run(const u32* column, u32 kind, u32 run, u32 mask, u32 log_run, const Weights& weights) {
+  if (LOG < 0 || kind > 1 || mask < LEAST_MASK) return bound_any_run(column, kind, run, mask, LOG < 0 ? log_run : LOG, weights);
+  RunOf16 values;
+  values.load(column, run, mask);
+  return kind ? values.bound<1>(weights) : values.bound<0>(weights);
 }
 
 struct BoundCell {
@@ -657,8 +680,16 @@ __device__ __forceinline__ void open_columns(const OpenedPart* parts, u32 count,
     const u64 run = first + i * THREADS + threadIdx.x;
     if (run >= part.runs) break;
     const Ext eq = bb::m::load(__ldg(part.eq + run));
-    own = bb::m::add(own, bb::m::mul(eq, bound_run<LOG>(values, 0, (u32)run, (u32)part.mask, log_run, weights)));
-    if (part.further) next = bb::m::add(next, bb::m::mul(eq, bound_run<LOG>(values, 1, (u32)run, (u32)part.mask, log_run, weights)));
+    if (LOG > 0 && part.mask >= LEAST_MASK) {
+      RunOf16 read;
+      read.load(values, (u32)run, (u32)part.mask);
+      own = bb::m::add(own, bb::m::mul(eq, read.bound<0>(weights)));
+      if (part.further) next = bb::m::add(next, bb::m::mul(eq, read.bound<1>(weights)));
+      continue;
+    }
+    const u32 log = LOG < 0 ? log_run : LOG;
+    own = bb::m::add(own, bb::m::mul(eq, bound_any_run(values, 0, (u32)run, (u32)part.mask, log, weights)));
+    if (part.further) next = bb::m::add(next, bb::m::mul(eq, bound_any_run(values, 1, (u32)run, (u32)part.mask, log, weights)));
   }
   u64* const to = sums + 4 * (part.out + column * (1 + part.further));
   add_over_block(own, to);
