@@ -132,7 +132,7 @@ def stark(
     from distprove.stark.programs import load_program
 
     loaded = load_program(program, arguments, soundness.prefer)
-    params = soundness.choose(loaded, *counted(loaded, 1))
+    params = soundness.choose(loaded, *counted(loaded, 1)[:2])
     with measure.opened(device=measure.device) as chosen:
         rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, tell)
         result = document("stark", stark_bench, chosen.info(), rows)

@@ -31,6 +31,7 @@ def key(
     as_json: AsJson = False,
 ) -> None:
     """Choose the parameters as `prove` does, and write the key that `verify --vk` takes."""
+    from distprove.cli.summary import warn_of_exit
     from distprove.formats.files import write_atomically
     from distprove.formats.owncode import own_faults
     from distprove.stark.example import counted
@@ -45,14 +46,15 @@ def key(
         queries_given = soundness.values["queries"] is not None
         without_cut = queries_given and not soundness.contract  # nothing is run then, and no input needed
         known: Sequence[Sequence[int | None]] | None = None if declared is None else [declared]
-        count = partitions or 1
+        count, code = partitions or 1, None
         if declared is None and not without_cut:
-            count, known = counted(loaded, partitions, level=one_proof)
+            count, known, code = counted(loaded, partitions, level=one_proof)
         params = soundness.choose(loaded, count, known)
         check_program(loaded, params, count, known, one_proof=one_proof)
         made = key_of(loaded, params)
         read = _read(loaded, made, (known or loaded.log_heights(count))[0]) if soundness.contract else {}
     write_atomically(destination, key_content(made))
+    warn_of_exit(code)
     if as_json:
         print_json({"key": str(destination), "key_digest": made.digest.hex(), **made.named(), **read})
         return

@@ -25,6 +25,7 @@ def security(
     as_json: AsJson = False,
 ) -> None:
     """Choose the queries, and list the proven bits of every round."""
+    from distprove.cli.summary import warn_of_exit
     from distprove.formats.owncode import own_faults
     from distprove.stark.engine import engine_of
     from distprove.stark.example import counted
@@ -33,10 +34,11 @@ def security(
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
-        count, known = counted(loaded, partitions, level=soundness.one_proof)
+        count, known, code = counted(loaded, partitions, level=soundness.one_proof)
         params = soundness.choose(loaded, count, known)
         key = engine_of(params).compile_key(loaded, params)
         heights = told_heights(loaded, count, known)
+    warn_of_exit(code)
     record = engine_of(key).security(key, heights).to_record()
     if soundness.one_proof:
         record = _with_tree(record, loaded, params, heights)

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from distprove.cli.console import escape, facts_table, format_seconds, message, plain_table
+from distprove.cli.console import escape, facts_table, format_seconds, message, plain_table, warn
 from kernels.host.units import format_bytes
 
 MAX_ROWS = 40
@@ -207,3 +207,13 @@ def key_warnings(facts: dict[str, Any]) -> list[str]:
 
 def _time(seconds: float) -> str:
     return format_seconds(seconds) if seconds else "-"
+
+
+def warn_of_exit(code: int | None) -> None:
+    """Warn where the parameters were chosen for a run that ended with another exit code than 0, as a guest does that
+    misses its input."""
+    if code:
+        warn(
+            f"the guest ended with exit code {code} on this input, and the number of queries is that of this run; a "
+            "run of another length may have another one (--input, --public-input, --queries)"
+        )

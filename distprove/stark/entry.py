@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
     from distprove.stark.job_verifier import StarkVerifier
-    from distprove.stark.keyfile import node_key, program_of, read_key, shipped_key
+    from distprove.stark.keyfile import difference, node_key, program_of, read_key, shipped_key
 
     if vk is None:
         return StarkVerifier(*shipped_key(own_key), node_key=node_key)
     key = read_key(vk)
     if not key.is_named(own_key):
-        raise InvalidProof("the proof names another program, other arguments or parameters than the key that is given")
+        raise InvalidProof(
+            f"the proof is of another key than the one that is given: {difference(own_key, key.named())}"
+        )
     return StarkVerifier(key, program_of(key), node_key=node_key)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,7 @@ def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: T
     (name, times), *_ = Counter(part.name.lower() for part in slices).most_common(1)
     if times > 1:
         raise UsageError(f"{called} gave {times} partitions the name {name!r}, apart from upper and lower case")
-    return Cut(slices, made.log_heights, checked_output(program, made.output))
+    return Cut(slices, made.log_heights, checked_output(program, made.output), made.exit_code)
 
 
 def checked_output(program: Program, output: bytes | None) -> bytes | None:
@@ -104,18 +104,25 @@ def checked_output(program: Program, output: bytes | None) -> bytes | None:
     return output
 
 
-def counted(
-    program: Program, partitions: int | None, *, level: bool = False
-) -> tuple[int, Sequence[Sequence[int | None]] | None]:
-    """The number of partitions of a job, and log2 of the rows of their tables as its cut tells them: of a program that
-    knows them only when it was cut, and None for any other, of which a job has one partition by default. With `level`
-    as a job has them that ends in one proof, also of a program that levels its partitions. Raises UsageError and
-    CodeFault."""
+class Counted(NamedTuple):
+    """The size of a job, and the exit code that it will state."""
+
+    partitions: int
+    log_heights: Sequence[Sequence[int | None]] | None
+    """log2 of the rows of each partition's tables, as the job's cut tells them; None where it was not cut."""
+    exit_code: int | None = None
+    """None where the job was not cut, or states none."""
+
+
+def counted(program: Program, partitions: int | None, *, level: bool = False) -> Counted:
+    """The size of a job. A program that knows it only when it was cut is cut; any other has one partition by default.
+    With `level` as a job has them that ends in one proof, also of a program that levels its partitions. Raises
+    UsageError and CodeFault."""
     if not program.cuts_itself and not level:
-        return partitions or 1, None
+        return Counted(partitions or 1, None)
     made = cut(program, partitions)
     made = program.levelled(made) if level else made
-    return len(made.slices), made.log_heights
+    return Counted(len(made.slices), made.log_heights, made.exit_code)
 
 
 def read_inputs(program: Program, source: Mapping[str, Any], *, secret: bool = True) -> dict[str, NDArray[Any]]:

@@ -78,6 +78,23 @@ def shipped_key(named: Any) -> tuple[AnyKey, Program]:
     return key, program
 
 
+def difference(stated: Any, named: Mapping[str, Any]) -> str:
+    """In words, the first difference between what a proof file says of its key and what another key says of itself."""
+    if not isinstance(stated, dict) or {n: type(v) for n, v in stated.items()} != {
+        n: type(v) for n, v in named.items()
+    }:
+        return "it is of another engine, or of no key"
+    mine, theirs = (_call(each["program"], each["arguments"]) for each in (named, stated))
+    if mine != theirs:
+        return f"it is of {theirs}, and the key of {mine}"
+    made, given = stated["params"], named["params"]
+    parts = [f"{name} = {made.get(name)!r}, not {given[name]!r}" for name in given if made.get(name) != given[name]]
+    return (
+        f"it is of the same program, made with {'; '.join(parts) or 'another version'}. `distprove key` makes the key "
+        "of such a job from the job's own input and options"
+    )
+
+
 def own_key(named: Any, own: OwnProgram) -> tuple[AnyKey, Program]:
     """The key of the program that the caller names, its own or one that ships, under the parameters in `named`, which a
     proof file says of its key.

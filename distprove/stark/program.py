@@ -45,6 +45,8 @@ class Cut:
     """log2 of each table's rows in each partition, None for an absent table, where cutting the job has told them."""
     output: bytes | None = None
     """The job's output of variable length, if the program's statement has one (`Statement.output`). It is public."""
+    exit_code: int | None = None
+    """The exit code that the job will state, of a program that states one and has run to be cut."""
 
 
 Fits = Callable[[Sequence[Sequence[int | None]]], bool]

@@ -137,6 +137,32 @@ def test_key_and_security_choose_the_queries_of_the_run(proven: tuple[Path, tupl
     assert run("verify", out, "--vk", tmp_path / "vk").exit_code == 0
 
 
+def test_the_key_of_a_run_that_misses_its_input_is_pointed_out(panicked: Path, tmp_path: Path) -> None:
+    """`key riscv --elf guest.elf` alone, of a guest that reads an input, silently gave a key that verified no run."""
+    guest = ("--elf", panicked.parent / "guest.elf", "--public-input", panicked.parent / "known", "--segment", "4")
+    for command in (("key", "riscv", *guest, "--out", tmp_path / "vk"), ("security", "riscv", *guest)):
+        done = run(*command)
+        assert done.exit_code == 0, done.output
+        assert "the guest ended with exit code 254 on this input" in " ".join(done.stderr.split())
+    quiet = run("key", "riscv", *guest, "--queries", 7, "--out", tmp_path / "other")
+    assert (quiet.exit_code, quiet.stderr) == (0, ""), "nothing was run"
+    refused = run("verify", panicked, "--vk", tmp_path / "other", "--exit-code", 254)
+    words = " ".join(refused.stderr.split())
+    assert (refused.exit_code, "of the same program, made with queries = " in words, ", not 7" in words) == (
+        1,
+        True,
+        True,
+    )
+
+
+def test_a_proof_under_the_key_of_another_guest_names_both(panicked: Path, tmp_path: Path) -> None:
+    other = GUESTS / "json.elf"
+    assert run("key", "riscv", "--elf", other, "--queries", 7, "--out", tmp_path / "vk").exit_code == 0
+    refused = run("verify", panicked, "--vk", tmp_path / "vk", "--exit-code", 254)
+    words = " ".join(refused.stderr.split())
+    assert (refused.exit_code, words.count("riscv(guest = ")) == (1, 2)
+
+
 def test_a_job_file_may_leave_the_number_of_partitions_to_the_run(tmp_path: Path) -> None:
     text = 'system = "stark"\nprogram = "riscv"\npartitions = "{}"\n[arguments]\nelf = "{}"\n'
     job = tmp_path / "job.toml"

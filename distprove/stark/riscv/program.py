@@ -233,7 +233,7 @@ class RiscV(Program):
             }
             slices.append(Slice(_segment_name(index), source))
             start = int(part.key[-1]) if len(part.key) else start
-        return Cut(slices, heights, output)
+        return Cut(slices, heights, output, execution.outcome.exit_code)
 
     @property
     def declared_heights(self) -> LogHeights | None:
@@ -254,7 +254,7 @@ class RiscV(Program):
             heights = declared
         named = {name: height for name, height in zip(names, heights, strict=True) if height is not None}
         slices = [Slice(part.name, {**part.source, "heights": named}) for part in cut.slices]
-        return Cut(slices, [heights] * len(slices), cut.output)
+        return Cut(slices, [heights] * len(slices), cut.output, cut.exit_code)
 
     def segments(self, execution: Execution) -> Iterator[Snapshot]:
         """Run to the end by segments, of which a proof has only so many. Raises UsageError, InputError, Trap."""
