@@ -213,9 +213,10 @@ class Program(ABC):
         raises UsageError, which names the other tables, and a job of the program must give its number of queries.
         """
         heights = dict(self.fixed_heights)
-        for name, columns in self.preprocessed().items():
-            if name not in self.optional and np.ndim(columns) == 2:
-                heights.setdefault(name, np.shape(columns)[1].bit_length() - 1)
+        if any(air.name not in heights for air in self.tables):  # else columns may be slow to make, or not known yet
+            for name, columns in self.preprocessed().items():
+                if name not in self.optional and np.ndim(columns) == 2:
+                    heights.setdefault(name, np.shape(columns)[1].bit_length() - 1)
         unknown = [air.name for air in self.tables if air.name not in heights]
         if not unknown:
             return [tuple(heights[air.name] for air in self.tables)] * partitions

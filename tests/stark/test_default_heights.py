@@ -79,3 +79,15 @@ def test_a_height_that_nothing_fixes_is_named() -> None:
 def test_a_table_that_may_be_absent_has_no_height_by_its_columns() -> None:
     with pytest.raises(UsageError, match="how tall tables Free and Fixed will be"):
         Two(lacks=("Fixed",)).log_heights(1)
+
+
+def test_columns_are_not_made_for_heights_that_are_known() -> None:
+    class Known(Two):
+        @property
+        def fixed_heights(self) -> Mapping[str, int]:
+            return {"Free": 4, "Fixed": 5}
+
+        def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+            raise AssertionError("columns were made")
+
+    assert Known().log_heights(1) == [(4, 5)]
