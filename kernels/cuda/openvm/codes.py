@@ -28,12 +28,15 @@ MAX_LOG_RUN = 4
 """log2 of the longest runs that the first pass makes messages of: a pass of 8 bits has 2^4 neighbours in its tile."""
 LOG_FINE = 13
 """log2 of the roots in the first part of their table. Must equal that in openvm_codes.cu."""
+DOUBLES = 4
+"""Elements of a state whose powers are computed in double precision. See hash/poseidon2_babybear_word.h."""
 SOURCE = KernelSource(
     "openvm_codes",
     (
         ("HASH_THREADS", str(HASH_THREADS)),
         ("TRANSFORM_THREADS", str(TRANSFORM_THREADS)),
         ("LOG_TILE", str(LOG_TILE)),
+        ("DOUBLES", str(DOUBLES)),
     ),
 )
 
