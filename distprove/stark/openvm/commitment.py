@@ -21,6 +21,9 @@ class Stacked:
     layout: Layout
     columns: Array = field(repr=False)
     """The stacked columns (width, 2^log_height) in the backend's memory: values over the prism, D first."""
+    matrices: tuple[Array, ...] = field(repr=False)
+    """The matrices (width, height). Those of at least 2^log_skip rows are parts of `columns`: the memory that they came
+    from may be freed."""
     tree: CodeTree = field(repr=False)
 
 
@@ -36,5 +39,10 @@ def commit(kernels: OpenVmKernels, params: SystemParams, matrices: Sequence[Arra
     layout = Layout.of(params.log_skip, params.log_height, sizes)
     places = [Place(placed.start, placed.log_rows - placed.log_height) for placed in layout.traces]
     columns = kernels.codes.stack(matrices, places, layout.width, params.log_height)
+    cells = columns.reshape(layout.width << params.log_height)
+    placed = tuple(
+        matrix if place.log_step else cells[place.start : place.start + matrix.size].reshape(matrix.shape)
+        for matrix, place in zip(matrices, places, strict=True)
+    )
     tree = kernels.codes.commit(columns, params.log_skip, params.log_blowup, params.whir.log_fold)
-    return Stacked(layout, columns, tree)
+    return Stacked(layout, columns, placed, tree)

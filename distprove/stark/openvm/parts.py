@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from distprove.errors import UsageError
 from distprove.stark.openvm.commitment import Stacked, commit
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.traces import CachedMain
-from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 
 MOST_PARTS = 16
 """Most parts that are kept."""
-
-
-@dataclass(frozen=True)
-class CommittedPart:
-    """A part in the backend's memory."""
-
-    columns: Array = field(repr=False)
-    """(width, height)"""
-    stacked: Stacked = field(repr=False)
 
 
 class PartCommitments:
@@ -36,22 +24,20 @@ class PartCommitments:
         """`most` is the number of parts that are kept."""
         self._kernels = kernels
         self._most = most
-        self._kept: list[tuple[SystemParams, CachedMain, CommittedPart]] = []
+        self._kept: list[tuple[SystemParams, CachedMain, Stacked]] = []
         """The one used last is at the end."""
 
-    def commit(self, params: SystemParams, part: CachedMain, air: str) -> CommittedPart:
+    def commit(self, params: SystemParams, part: CachedMain, air: str) -> Stacked:
         """Commit to a part of the AIR with this name. Raises UsageError if its root is another than stated."""
-        for i, (under, kept, committed) in enumerate(self._kept):
+        for i, (under, kept, stacked) in enumerate(self._kept):
             if under == params and _same(kept, part):
                 self._kept.append(self._kept.pop(i))
-                return committed
-        columns = self._kernels.load(part.columns)
-        stacked = commit(self._kernels, params, [columns])
+                return stacked
+        stacked = commit(self._kernels, params, [self._kernels.load(part.columns)])
         if not np.array_equal(stacked.tree.root, part.root):
             raise UsageError(f"a preprocessed or cached trace of {air} has not the commitment that is stated for it")
-        committed = CommittedPart(columns, stacked)
-        self._kept = [*self._kept, (params, part, committed)][-self._most :] if self._most else []
-        return committed
+        self._kept = [*self._kept, (params, part, stacked)][-self._most :] if self._most else []
+        return stacked
 
 
 def _same(a: CachedMain, b: CachedMain) -> bool:

@@ -54,6 +54,7 @@ def prove(
         common = [kernels.load(trace.common) for trace in ordered]
     with steps("main_stack"):
         main = commit(kernels, params, common)
+        del common  # the stack has the traces
         transcript.observe_words(main.tree.root)
     with steps("further_stacks"):
         parts = PartCommitments(kernels, most=0) if parts is None else parts
@@ -70,7 +71,7 @@ def prove(
     commitments, reads_next = [main], [[air.needs_next for air in airs]]
     for air, fixed, others in zip(airs, preprocessed, cached, strict=True):
         own = [*([] if fixed is None else [fixed]), *others]
-        commitments += [each.stacked for each in own]
+        commitments += own
         reads_next += [[air.needs_next]] * len(own)
     if (width := sum(stacked.layout.width for stacked in commitments)) > params.w_stack:
         raise UsageError(f"the traces take {width} stacked columns, more than the key's {params.w_stack}")
@@ -98,11 +99,11 @@ def prove(
             forms=air.forms,
             degree=air.max_constraint_degree,
             reads_next=air.needs_next,
-            parts=(*(part.columns for part in others), columns),
-            preprocessed=None if fixed is None else fixed.columns,
+            parts=(*(part.matrices[0] for part in others), columns),
+            preprocessed=None if fixed is None else fixed.matrices[0],
             public=trace.public_values,
         )
-        for trace, air, columns, fixed, others in zip(ordered, airs, common, preprocessed, cached, strict=True)
+        for trace, air, columns, fixed, others in zip(ordered, airs, main.matrices, preprocessed, cached, strict=True)
     ]
     with steps("buses"):
         witness = transcript.grind(params.logup_pow_bits, k.least_witness)
