@@ -49,5 +49,6 @@ class FractionKernels(ABC):
     """The kernels of one device."""
 
     @abstractmethod
-    def tree(self, fractions: Array) -> FractionTree:
-        """Return the tree over fractions (2, 2^n, 4): numerators, then denominators. It may overwrite them."""
+    def tree(self, fractions: Array, log_size: int, padding: Elements) -> FractionTree:
+        """Return the tree over 2^log_size fractions, the first of which are `fractions` (2, count, 4), numerators, then
+        denominators. It may overwrite them. All others are 0 over `padding` (4,), canonical on the host."""

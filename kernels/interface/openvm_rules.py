@@ -114,15 +114,13 @@ class OpenVmRules(ABC):
         tables: Sequence[RuleTable],
         forms: Sequence[BoundForms],
         starts: Sequence[int],
-        log_size: int,
+        count: int,
         log_skip: int,
-        padding: Elements,
     ) -> Array:
-        """Return numerators and denominators (2, 2^log_size, 4) in the backend's memory.
+        """Return numerators and denominators (2, count, 4) in the backend's memory.
 
         Forms 2 i and 2 i + 1 of a table are the numerator and the denominator of its interaction i. Their values in the
-        rows r of the table's `rows` have the place start + i rows + r. All other places have the numerator 0 and the
-        denominator `padding` (4,).
+        rows r of the table's `rows` have the place start + i rows + r. These are all places.
         """
 
     @abstractmethod

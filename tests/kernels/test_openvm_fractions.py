@@ -29,9 +29,9 @@ def cpu() -> Iterator[CpuFractions]:
     backend.close()
 
 
-def drawn(log_size: int) -> Elements:
-    """Random fractions with the ends of the range among them."""
-    found = np.random.default_rng(log_size).integers(0, P, (2, 1 << log_size, 4)).astype(np.uint32)
+def drawn(count: int) -> Elements:
+    """Random elements with the ends of the range among them: what padding is over, then fractions."""
+    found = np.random.default_rng(count).integers(0, P, (2 * count + 1, 4)).astype(np.uint32)
     found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
     return found
 
@@ -49,13 +49,17 @@ def same(a: ReducedFractions, b: ReducedFractions) -> bool:
     return all(np.array_equal(x, y) for x, y in lists)
 
 
-@pytest.mark.parametrize(
-    ("log_size", "log_alone"), [(0, 10), (1, 10), (2, 10), (3, 0), (5, 0), (7, 1), (8, 10), (11, 4)]
-)
-def test_the_same_reduction_as_on_the_cpu(log_size: int, log_alone: int, cpu: CpuFractions) -> None:
-    device, fractions = EmulatedDevice(), drawn(log_size)
+SIZES = (0, 1, 10), (1, 1, 10), (1, 2, 10), (2, 3, 10), (3, 8, 0), (5, 17, 0), (7, 3, 1), (8, 129, 10), (11, 1300, 4)
+"""log2 of all fractions, those that are not padding, and log2 of the pairs of rows that one block does alone."""
+
+
+@pytest.mark.parametrize(("log_size", "count", "log_alone"), SIZES)
+def test_the_same_reduction_as_on_the_cpu(log_size: int, count: int, log_alone: int, cpu: CpuFractions) -> None:
+    device, (padding, *rest) = EmulatedDevice(), drawn(count)
+    fractions = np.array(rest).reshape(2, count, 4)
     loaded = CudaOpenVm(device, CudaBabyBear(device)).load(fractions)
-    expected, found = cpu.tree(fractions), CudaFractions(device, log_alone).tree(loaded)
+    expected = cpu.tree(fractions, log_size, padding)
+    found = CudaFractions(device, log_alone).tree(loaded, log_size, padding)
     assert np.array_equal(found.root, expected.root)
     sponges = transcript(log_size + 1), transcript(log_size + 1)
     assert same(found.reduce(sponges[0]), expected.reduce(sponges[1]))

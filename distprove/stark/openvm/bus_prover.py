@@ -13,20 +13,26 @@ from kernels.maths.babybear import DEGREE, Elements, ext_one
 
 
 def prove_buses(
-    kernels: OpenVmKernels, transcript: Transcript, pow_witness: int, fractions: Array | None
+    kernels: OpenVmKernels,
+    transcript: Transcript,
+    pow_witness: int,
+    fractions: Array | None,
+    padding: Elements,
 ) -> tuple[BusProof, list[Elements]]:
-    """Prove that fractions (2, 2^n, 4), numerators then denominators, sum to zero; None stands for no fraction.
+    """Prove that the fractions of all interactions sum to zero; None stands for no fraction.
 
-    The fractions are in the backend's memory and may be overwritten. Returns the proof and the point at which the
-    claims about numerators and denominators are left, n elements (4,). Raises UsageError if the fractions do not sum to
-    zero: the traces do not balance their buses.
+    `fractions` (2, count, 4) are numerators, then denominators, in the backend's memory, and may be overwritten. They
+    are padded with 0 over `padding` (4,) to the next power of two, by one fraction at least. Returns the proof and the
+    point at which the claims about numerators and denominators are left, elements (4,). Raises UsageError if the
+    fractions do not sum to zero: the traces do not balance their buses.
     """
     if fractions is None:
         nothing = np.zeros((0, 4, DEGREE), dtype=np.uint32)
         return BusProof(pow_witness, ext_one(), nothing, ()), []
 
     # 1. Sum the fractions pair by pair: the layers of the circuit, the input last.
-    tree = kernels.fractions.tree(fractions)
+    log_size = int(fractions.shape[1]).bit_length()
+    tree = kernels.fractions.tree(fractions, log_size, padding)
     numerator, denominator = tree.root
     if numerator.any():
         raise UsageError("the traces do not balance their buses: the sum of all interactions is not zero")

@@ -68,16 +68,15 @@ class ProverTrace:
 
 
 def bus_places(traces: Sequence[ProverTrace], log_skip: int) -> tuple[list[int], int]:
-    """Where each trace's fractions begin, and log2 of the number of all, or -1 if there are none.
+    """Where each trace's fractions begin, and the number of all.
 
-    The interactions of a trace follow each other, each with max(height, 2^log_skip) fractions. One fraction at least
-    is padding.
+    The interactions of a trace follow each other, each with max(height, 2^log_skip) fractions.
     """
     starts, end = [], 0
     for trace in traces:
         starts.append(end)
         end += trace.forms.interactions * max(trace.height, 1 << log_skip)
-    return starts, end.bit_length() if end else -1
+    return starts, end
 
 
 def segment_forms(traces: Sequence[ProverTrace], log_skip: int) -> SegmentForms:
@@ -99,16 +98,16 @@ def _segment(
 def fractions(
     kernels: OpenVmKernels, traces: Sequence[ProverTrace], log_skip: int, weights: BusWeights
 ) -> Array | None:
-    """Return the fractions of all interactions in all rows, (2, 2^n, 4) in the backend's memory.
+    """Return the fractions of all interactions in all rows, (2, count, 4) in the backend's memory.
 
-    A trace of fewer than 2^log_skip rows repeats, and its numerators are divided by the number of repetitions. Padding
-    is 0 over alpha. Returns None if there are no interactions.
+    A trace of fewer than 2^log_skip rows repeats, and its numerators are divided by the number of repetitions. Returns
+    None if there are no interactions.
     """
-    starts, log_size = bus_places(traces, log_skip)
-    if log_size < 0:
+    starts, count = bus_places(traces, log_skip)
+    if not count:
         return None
     tables, forms = [trace.table() for trace in traces], segment_forms(traces, log_skip).fractions(weights)
-    return kernels.rules.fractions(tables, forms, starts, log_size, log_skip, weights.alpha)
+    return kernels.rules.fractions(tables, forms, starts, count, log_skip)
 
 
 def prove_constraints(

@@ -112,7 +112,7 @@ def prove(
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))
         # No name keeps the fractions, which are as large as the stacked columns, longer than their sum takes.
         buses, bus_point = prove_buses(
-            kernels, transcript, witness, fractions(kernels, prover_traces, params.log_skip, weights)
+            kernels, transcript, witness, fractions(kernels, prover_traces, params.log_skip, weights), alpha
         )
 
     # 4. One sumcheck for all constraints, and for the claims about the fractions.

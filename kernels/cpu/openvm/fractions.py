@@ -9,7 +9,7 @@ from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm_fractions import FractionKernels, FractionTree, ReducedFractions
 from kernels.interface.sponge import Sponge
-from kernels.maths.babybear import Elements, add
+from kernels.maths.babybear import DEGREE, Elements, add
 from kernels.maths.babybear_ntt import log2_of
 
 
@@ -19,8 +19,11 @@ class CpuFractions(FractionKernels):
     def __init__(self, babybear: BabyBearKernels) -> None:
         self._k = babybear
 
-    def tree(self, fractions: Array) -> CpuFractionTree:
-        return CpuFractionTree(self._k, fractions)
+    def tree(self, fractions: Array, log_size: int, padding: Elements) -> CpuFractionTree:
+        whole = np.zeros((2, 1 << log_size, DEGREE), dtype=np.uint32)
+        whole[1] = padding
+        whole[:, : fractions.shape[1]] = fractions
+        return CpuFractionTree(self._k, whole)
 
 
 class CpuFractionTree(FractionTree):

@@ -44,15 +44,13 @@ class CpuRules(OpenVmRules):
         tables: Sequence[RuleTable],
         forms: Sequence[BoundForms],
         starts: Sequence[int],
-        log_size: int,
+        count: int,
         log_skip: int,
-        padding: Elements,
     ) -> Elements:
-        found = np.zeros((2, 1 << log_size, 4), dtype=np.uint32)
-        found[1] = padding
+        found = np.zeros((2, count, 4), dtype=np.uint32)
         for table, bound, start in zip(tables, forms, starts, strict=True):
-            count, rows = len(bound.constants) // 2, table.rows(log_skip)
-            plan, room = self.plan(bound.program), found[:, start : start + count * rows].reshape(2, count, rows, 4)
+            own, rows = len(bound.constants) // 2, table.rows(log_skip)
+            plan, room = self.plan(bound.program), found[:, start : start + own * rows].reshape(2, own, rows, 4)
             for first, cells in blocks(table, plan, log_skip, BLOCK_CELLS):
                 begin, end = first << log_skip, (first + cells.shape[1]) << log_skip
                 for number, value in enumerate(evaluate(plan, bound, cells, table.public, BaseRing(self._k))):

@@ -1,14 +1,15 @@
 """The CUDA implementation of `kernels.interface.openvm_fractions`, with the transcript on the device.
 
-All launches of a reduction are queued without a wait. Besides the leaves it takes as much memory again, for the tree.
+All launches of a reduction are queued without a wait. Besides the leaves it takes as much memory again, for the
+tree. Padding is not stored.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kernels.cuda.babybear import poseidon2_constants
-from kernels.cuda.device import ByValue, Device, grid_for, layout
+from kernels.cuda.babybear import RADIX, poseidon2_constants
+from kernels.cuda.device import ByValue, Device, grid_for
 from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.sponge import SPONGE, resumed, written
 from kernels.cuda.openvm.sums import THREADS, GridSums
@@ -16,8 +17,7 @@ from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_fractions import FractionKernels, FractionTree, ReducedFractions
 from kernels.interface.sponge import Sponge
-from kernels.maths.babybear import DEGREE, mul
-from kernels.maths.babybear_ntt import log2_of
+from kernels.maths.babybear import DEGREE, Elements, mul
 from kernels.source import KernelSource
 
 BLOCK_THREADS = 512
@@ -36,11 +36,19 @@ STATE = np.dtype(
         ("sent", np.uint32),
         ("unused", np.uint32),
         *((name, np.uint32, (DEGREE,)) for name in ("numerator", "denominator", "batch", "claim", "scale")),
-        *((name, np.uint32, (COORDINATES, DEGREE)) for name in ("point", "inverse", "drawn")),
+        *((name, np.uint32, (COORDINATES, DEGREE)) for name in ("point", "inverse", "drawn", "rest")),
     ]
 )
 """`struct LayerState`."""
-_REDUCTION = layout(("u8", "with state sent leaves tree eq high log_leaves"))
+REDUCTION = np.dtype(
+    [
+        *(
+            (name, np.uint64)
+            for name in ["with", "state", "sent", "leaves", "tree", "paddings", "eq", "high", "log_leaves", "count"]
+        ),
+        ("place", np.uint64, (COORDINATES,)),
+    ]
+)
 """`struct Reduction`."""
 
 
@@ -54,28 +62,40 @@ class CudaFractions(FractionKernels):
         """Begin to compile the kernels in the background."""
         self._device.prepare(SOURCE)
 
-    def tree(self, fractions: Array) -> CudaFractionTree:
-        return CudaFractionTree(self._device, fractions, self._log_alone)
+    def tree(self, fractions: Array, log_size: int, padding: Elements) -> CudaFractionTree:
+        return CudaFractionTree(self._device, fractions, log_size, padding, self._log_alone)
 
 
 class CudaFractionTree(FractionTree):
-    """A tree of which every layer is kept: the leaves where they are, the others in one array (2^(n+1), 4), layer k
-    from element 2^(k+1) on."""
+    """A tree of which every layer is kept: the leaves where they are, the others in one array."""
 
-    def __init__(self, device: Device, fractions: Array, log_alone: int) -> None:
-        self._device, self._log_alone, self._leaves = device, log_alone, fractions
-        self._log_leaves = k = log2_of(int(fractions.shape[1]))
-        if k > COORDINATES:
-            raise SizeError(f"2^{k} fractions; at most 2^{COORDINATES}")
-        self._tree = device.empty((2 << k, DEGREE), np.uint32)
-        kernel, layer = device.kernel(SOURCE, "openvm_fraction_levels"), fractions
+    def __init__(self, device: Device, fractions: Array, log_size: int, padding: Elements, log_alone: int) -> None:
+        if log_size >= COORDINATES:
+            raise SizeError(f"2^{log_size} fractions; less than 2^{COORDINATES}")
+        self._device, self._log_alone, self._leaves, self._log_leaves = device, log_alone, fractions, log_size
+        # Layer k has 1 / 2^(n - k) of the fractions. The folded rows that come in its place need an even number.
+        stored = [-(-int(fractions.shape[1]) >> (log_size - k)) for k in range(log_size)]
+        ends = np.cumsum([0, *(2 * (count + count % 2) for count in stored)])
+        self._tree = device.empty((max(1, int(ends[-1])), DEGREE), np.uint32)
+        self._paddings = device.empty((log_size + 1, DEGREE), np.uint32)
+        of_leaves = device.upload(mul(padding, RADIX))
+        device.kernel(SOURCE, "openvm_paddings").launch(1, 1, (of_leaves, self._paddings, np.uint32(log_size)))
+        self._reduction = np.zeros((), dtype=REDUCTION)
+        self._reduction["leaves"], self._reduction["tree"] = device.address(fractions), device.address(self._tree)
+        self._reduction["paddings"] = device.address(self._paddings)
+        self._reduction["log_leaves"], self._reduction["count"] = log_size, fractions.shape[1]
+        self._reduction["place"][:log_size] = ends[:-1]
+
+        k, kernel = log_size, device.kernel(SOURCE, "openvm_fraction_levels")
         while k:
-            levels = min(LEVELS, k)
-            sizes = np.uint32(k), np.uint32(levels)
-            kernel.launch(grid_for(1 << (k - 1), THREADS), THREADS, (layer, self._tree, *sizes))
+            levels, sizes = min(LEVELS, k), ByValue(self._reduction)
+            kernel.launch(grid_for(stored[k - 1], THREADS), THREADS, (sizes, np.uint32(k), np.uint32(levels)))
             k -= levels
-            layer = self._tree[2 << k : 4 << k]
-        self.root = mul(device.download(layer.reshape(2, DEGREE)), INVERSE_RADIX)
+        if log_size:
+            top = device.download(self._tree[:4]).reshape(2, 2, DEGREE)[:, 0]
+        else:
+            top = device.download(fractions.reshape(2, DEGREE))
+        self.root = mul(top, INVERSE_RADIX)
 
     def reduce(self, sponge: Sponge) -> ReducedFractions:
         device, n = self._device, self._log_leaves
@@ -85,10 +105,12 @@ class CudaFractionTree(FractionTree):
         kept = device.upload(state.reshape(1).view(np.uint32))
         sent = device.empty((max(1, count), DEGREE), np.uint32)
         high = 2 << (n // 2)
-        eq = device.empty((3 * high, DEGREE), np.uint32)
-        with_ = device.upload(poseidon2_constants())
-        arrays = (with_, kept, sent, self._leaves, self._tree, eq)
-        reduction = ByValue(np.array((*map(device.address, arrays), high, n), dtype=_REDUCTION))
+        eq, permutation = device.empty((3 * high, DEGREE), np.uint32), device.upload(poseidon2_constants())
+        given = self._reduction.copy()
+        for name, array in (("with", permutation), ("state", kept), ("sent", sent), ("eq", eq)):
+            given[name] = device.address(array)
+        given["high"] = high
+        reduction = ByValue(given)
 
         launches = GridSums(device, SOURCE, "openvm_layer_round", 2)
         # 1. Layers whose first round one block can do alone, and the beginning of the next one.
@@ -98,7 +120,9 @@ class CudaFractionTree(FractionTree):
         for v in range(alone, n):
             large = v - 1 - self._log_alone
             for round_ in range(large):
-                launches.launch(1 << (v - 1 - round_), (reduction, np.uint32(v), np.uint32(round_)))
+                launches.launch(
+                    -(-int(self._leaves.shape[1]) >> (n + 1 - v + round_)), (reduction, np.uint32(v), np.uint32(round_))
+                )
             self._layers(reduction, v, large, v, v + 1 < n)
 
         # 3. One wait for all that was sent and drawn.

@@ -165,26 +165,22 @@ class CudaRules(OpenVmRules):
         tables: Sequence[RuleTable],
         forms: Sequence[BoundForms],
         starts: Sequence[int],
-        log_size: int,
+        count: int,
         log_skip: int,
-        padding: Elements,
     ) -> Array:
         bound = self.bind(tables, forms, piece=self.piece, whole_forms=True)
         added = Blob(np.uint32)
-        places = [added.add(constants) for constants in (padding, *bound.constants)]
+        places = [added.add(constants) for constants in bound.constants]
         constants = self.device.upload(mul(added.joined(), RADIX))
-        begin, end, tasks = self.device.address(constants), 0, Tasks()
+        begin, tasks = self.device.address(constants), Tasks()
         for number, (table, start) in enumerate(zip(tables, starts, strict=True)):
             rows = table.rows(log_skip)
-            end = max(end, start + rows * (len(bound.constants[number]) // 2))
             for piece in bound.codes[number].pieces:
-                own = [*bound.places[number].program(piece), begin + places[1 + number], rows, table.height - 1, start]
+                own = [*bound.places[number].program(piece), begin + places[number], rows, table.height - 1, start]
                 tasks.add(piece.weight, grid_for(rows, THREADS * ROWS), own)
-        out, size = self.device.empty((2, 1 << log_size, 4), np.uint32), np.uint64(1 << log_size)
+        out, size = self.device.empty((2, count, 4), np.uint32), np.uint64(count)
         if tasks.items:
             self.run("openvm_fractions", tasks, bound, ROWS, lambda given, _: (*given, out, size))
-        pad = self.device.kernel(RULES, "openvm_pad_fractions")
-        pad.launch_items((1 << log_size) - end, (out, np.uint64(end), size, constants))
         return out
 
     def rounds(self, tables: Sequence[RuleTable], log_skip: int, point: Elements) -> RuleRounds:

@@ -1,9 +1,10 @@
 // LogUp's fractional sums over BabyBear's extension: the tree of fractions, and its GKR reduction with the transcript on the
 // device. kernels/interface/openvm_fractions.py describes both.
 //
-// Elements are in Montgomery form. A layer with 2^k fractions has numerators, then denominators. All layers but the leaves lie
-// in `tree`: layer k from element 2^(k+1) on. A layer with 2^(v+1) fractions has a sumcheck of v rounds over 2^v rows, of
-// p_0 + batch q_0, p_1, q_0 and q_1. Its rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done.
+// Elements are in Montgomery form. A layer with 2^k fractions has numerators, then denominators, of which the first ceil(count /
+// 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves are an array of their own; layer k is in `tree` from
+// element place[k] on. A layer of v variables has 2^(v+1) fractions, and a sumcheck of v rounds over 2^v rows, of p_0 + batch q_0,
+// p_1, q_0 and q_1. Its rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done.
 //
 // A large round is a launch of blocks that walk over pairs of rows; the last block to end closes the round. What is left of a
 // layer, and whole small layers, are rounds of one block. Bound: memory for large rounds, latency for the others.
@@ -24,22 +25,42 @@ struct LayerState {
   bb::Sponge sponge;
   u32 sent, unused;                                // elements sent so far
   Ext numerator, denominator, batch, claim, scale;  // the claim of a round, and the eq of the challenges before it
-  Ext point[COORDINATES], inverse[COORDINATES], drawn[COORDINATES];
+  // rest: what rows that are not stored add to a round's value at 0
+  Ext point[COORDINATES], inverse[COORDINATES], drawn[COORDINATES], rest[COORDINATES];
 };
 
+// A layer's fractions.
+struct Layer {
+  const uint4* in;
+  u64 count, apart;  // fractions that are stored; from numerators to denominators
+  Ext padding;
+
+  __device__ Ext numerator(u64 i) const { return i < count ? bb::m::load(in[i]) : Ext::zero(); }
+  __device__ Ext denominator(u64 i) const { return i < count ? bb::m::load(in[apart + i]) : padding; }
+};
+
+// Must equal REDUCTION in cuda/openvm/fractions.py.
 struct Reduction {
   const Constants* with;
   LayerState* state;
   Ext* sent;
-  const uint4* leaves;  // the layer with 2^log_leaves fractions
+  const uint4* leaves;
   uint4* tree;
+  const uint4* paddings;
   // eq for every first variable, of the lower half of the variables and, from element `high` on, of the others: that of the
   // last m of them from element 2^m on.
   uint4* eq;
-  u64 high, log_leaves;
+  u64 high, log_leaves, count;
+  u64 place[COORDINATES];
 
-  __device__ uint4* place(u32 k) const { return tree + (2ull << k); }
-  __device__ const uint4* layer(u32 k) const { return k == log_leaves ? leaves : place(k); }
+  // ceil(count / 2^bits)
+  __device__ u64 stored(u32 bits) const { return (count + (1ull << bits) - 1) >> bits; }
+  __device__ Layer layer(u32 k) const {
+    const u64 own = stored(log_leaves - k);
+    const Ext padding = bb::m::load(paddings[k]);
+    if (k == log_leaves) return {leaves, own, own, padding};
+    return {tree + place[k], own, own + (own & 1), padding};
+  }
 };
 
 struct Row {
@@ -58,28 +79,39 @@ __device__ __forceinline__ Row between(const Row& a, const Row& b, const Ext& x)
 
 // Rows of a layer of v variables before a round, folded at the challenges of all rounds before it.
 struct Rows {
-  const uint4* in;  // the layer itself for rounds 0 and 1, else its rows that are folded once less
-  uint4* out;       // where folded rows go
+  Layer layer;
+  const uint4* in;     // rows that are folded once less, from round 2 on
+  uint4* out;          // where folded rows go
   u32 round;
-  u64 count;  // rows of this round
+  u64 before, count;  // stored rows of the round before, and of this one
   Ext batch, x;
 
-  __device__ Rows(const Reduction& a, u32 v, u32 round) : round(round), count(1ull << (v - round)) {
-    in = round < 2 ? a.layer(v + 1) : a.place(v + 2 - round);
-    out = a.place(v + 1 - round);
+  __device__ Rows(const Reduction& a, u32 v, u32 round) : layer(a.layer(v + 1)), round(round) {
+    const u32 bits = a.log_leaves - v + round;
+    count = a.stored(bits), before = round ? a.stored(bits - 1) : 0;
+    in = round < 2 ? nullptr : a.tree + a.place[v + 2 - round];
+    out = round ? a.tree + a.place[v + 1 - round] : nullptr;
     batch = a.state->batch;
     if (round) x = a.state->drawn[round - 1];
   }
-  __device__ Ext at(u64 i) const { return bb::m::load(in[i]); }
+  __device__ u64 pairs() const { return (count + 1) / 2; }
   // Row j of the layer, without the batch.
-  __device__ Row fractions(u64 j, u64 rows) const { return {at(2 * j), at(2 * j + 1), at(2 * (rows + j)), at(2 * (rows + j) + 1)}; }
-  __device__ Row folded(u64 j, u64 rows) const { return {at(j), at(rows + j), at(2 * rows + j), at(3 * rows + j)}; }
-  // Row j of this round, stored unless it is the layer's own.
+  __device__ Row fractions(u64 j) const {
+    return {layer.numerator(2 * j), layer.numerator(2 * j + 1), layer.denominator(2 * j), layer.denominator(2 * j + 1)};
+  }
+  __device__ Row padding() const { return {bb::m::mul(batch, layer.padding), Ext::zero(), layer.padding, layer.padding}; }
+  __device__ Row folded(u64 j) const {
+    if (j >= before) return padding();
+    return {bb::m::load(in[j]), bb::m::load(in[before + j]), bb::m::load(in[2 * before + j]),
+            bb::m::load(in[3 * before + j])};
+  }
+  // Row j of this round, which is kept if it is folded.
   __device__ __forceinline__ Row row(u64 j) const {
+    if (j >= count) return padding();
     Row row;
-    if (round == 0) row = fractions(j, count);
-    else if (round == 1) row = between(fractions(2 * j, 2 * count), fractions(2 * j + 1, 2 * count), x);
-    else row = between(folded(2 * j, 2 * count), folded(2 * j + 1, 2 * count), x);
+    if (round == 0) row = fractions(j);
+    else if (round == 1) row = between(fractions(2 * j), fractions(2 * j + 1), x);
+    else row = between(folded(2 * j), folded(2 * j + 1), x);
     if (round < 2) row.p0 = bb::m::add(row.p0, bb::m::mul(batch, row.q0));
     if (round) {
       out[j] = bb::m::store(row.p0), out[count + j] = bb::m::store(row.p1);
@@ -120,7 +152,7 @@ __device__ __forceinline__ Ext twice(const Ext& a) { return bb::m::add(a, a); }
 // Closes a round of v by the first warp: sends the polynomial's values at 1, 2 and 3, and draws a challenge.
 __device__ __noinline__ void close_round(const Reduction& a, u32 round, const Ext* sums) {
   LayerState& s = *a.state;
-  const Ext z = s.point[round], scale = s.scale, t0 = sums[0], t2 = sums[1], other = bb::m::sub(Ext::one(), z);
+  const Ext z = s.point[round], scale = s.scale, t0 = bb::m::add(sums[0], s.rest[round]), t2 = sums[1], other = bb::m::sub(Ext::one(), z);
   // The claim is (1 - z) t(0) + z t(1).
   const Ext t1 = bb::m::mul(bb::m::sub(s.claim, bb::m::mul(other, t0)), s.inverse[round]);
   // t(2) = 2 t(1) - t(0) + 2 t2, t(3) = 3 t(1) - 2 t(0) + 6 t2
@@ -160,6 +192,23 @@ __device__ __forceinline__ Ext inverse(const Ext& a) {
   return bb::m::mul(c, Ext{{bb::m::mul(u, norm), 0, bb::sub(0, bb::m::mul(v, norm)), 0}});
 }
 
+// The sum of eq over the pairs of rows of a round that are not stored.
+__device__ __noinline__ Ext behind(const Reduction& a, u32 v, u32 round) {
+  const u32 bits = v - round - 1;
+  const u64 pairs = a.stored(a.log_leaves - bits);
+  if (pairs >> bits) return Ext::zero();
+  Ext rest = Ext::one();
+  Ext stored = Ext::zero();
+#pragma unroll 1
+  for (u32 b = bits; b-- > 0;) {
+    const Ext odd = bb::m::mul(rest, a.state->point[round + 1 + b]), even = bb::m::sub(rest, odd);
+    const bool inside = pairs >> b & 1;
+    if (inside) stored = bb::m::add(stored, even);
+    rest = inside ? odd : even;
+  }
+  return bb::m::sub(Ext::one(), stored);
+}
+
 // Draws the challenge of a layer of v > 0 variables, and prepares its rounds, by the threads of a block.
 __device__ __noinline__ void begin_layer(const Reduction& a, u32 v) {
   LayerState& s = *a.state;
@@ -172,8 +221,12 @@ __device__ __noinline__ void begin_layer(const Reduction& a, u32 v) {
       s.claim = bb::m::add(s.numerator, bb::m::mul(batch, s.denominator));
     }
   }
-  if (threadIdx.x >= blockDim.x - LANES)
-    for (u32 i = threadIdx.x + LANES - blockDim.x; i < v; i += LANES) s.inverse[i] = inverse(s.point[i]);
+  const u32 own = threadIdx.x + LANES - blockDim.x;  // of the last warp
+  Ext rest = Ext::zero();
+  if (own < v) {
+    s.inverse[own] = inverse(s.point[own]);
+    rest = behind(a, v, own);
+  }
   // Each level of the tables has one variable more, before the others.
   const u32 middle = v / 2, most = v - middle;
   uint4* const high = a.eq + a.high;
@@ -192,6 +245,10 @@ __device__ __noinline__ void begin_layer(const Reduction& a, u32 v) {
       table[2 * (size + j) + 1] = bb::m::store(odd);
     }
   }
+  if (own < v) {  // the batch is there: a level at least was behind a barrier
+    const Ext padding = bb::m::load(a.paddings[v + 1]);
+    s.rest[own] = bb::m::mul(rest, bb::m::mul(s.batch, bb::m::square(padding)));
+  }
   __syncthreads();
 }
 
@@ -204,8 +261,8 @@ __device__ __noinline__ void end_layer(const Reduction& a, u32 v) {
     row = rows.row(0);
     row.p0 = bb::m::sub(row.p0, bb::m::mul(rows.batch, row.q0));
   } else {
-    const uint4* const in = a.layer(1);
-    row = {bb::m::load(in[0]), bb::m::load(in[1]), bb::m::load(in[2]), bb::m::load(in[3])};
+    const Layer layer = a.layer(1);
+    row = {layer.numerator(0), layer.numerator(1), layer.denominator(0), layer.denominator(1)};
   }
   const Ext before = threadIdx.x < v ? s.drawn[threadIdx.x] : Ext::zero();
   bb::WarpSponge sponge(&s.sponge, a.with);
@@ -221,24 +278,32 @@ __device__ __noinline__ void end_layer(const Reduction& a, u32 v) {
   s.sent += 4;
 }
 
-// Up to `levels` <= 6 layers above that with 2^k fractions, `in`. A thread adds two fractions; lanes exchange their sums.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    openvm_fraction_levels(const uint4* __restrict__ in, uint4* __restrict__ tree, u32 k, u32 levels) {
-  constexpr u32 ALL = 0xffffffff;
-  const u64 i = global_thread(), size = 1ull << k;
-  const bool is_own = 2 * i < size;
-  Ext p = Ext::zero(), q = p;
-  if (is_own) {
-    const Ext p0 = bb::m::load(in[2 * i]), p1 = bb::m::load(in[2 * i + 1]);
-    const Ext q0 = bb::m::load(in[size + 2 * i]), q1 = bb::m::load(in[size + 2 * i + 1]);
-    p = bb::m::add(bb::m::mul(p0, q1), bb::m::mul(p1, q0)), q = bb::m::mul(q0, q1);
+// What the fractions of each layer are over that are not stored.
+extern "C" __global__ void openvm_paddings(const uint4* of_leaves, uint4* out, u32 log_leaves) {
+  if (global_thread()) return;
+  Ext padding = bb::m::load(*of_leaves);
+  for (u32 k = log_leaves;; --k, padding = bb::m::square(padding)) {
+    out[k] = bb::m::store(padding);
+    if (k == 0) return;
   }
+}
+
+// Up to `levels` <= 6 layers above that with 2^k fractions. A thread adds two fractions; lanes exchange their sums.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    openvm_fraction_levels(const __grid_constant__ Reduction a, u32 k, u32 levels) {
+  constexpr u32 ALL = 0xffffffff;
+  const u64 i = global_thread();
+  const Layer in = a.layer(k);
+  const Ext p0 = in.numerator(2 * i), p1 = in.numerator(2 * i + 1);
+  const Ext q0 = in.denominator(2 * i), q1 = in.denominator(2 * i + 1);
+  Ext p = bb::m::add(bb::m::mul(p0, q1), bb::m::mul(p1, q0)), q = bb::m::mul(q0, q1);
   for (u32 level = 1;; ++level) {
     const u32 own = level - 1;
-    if (is_own && !(i & ((1u << own) - 1))) {
-      uint4* const out = tree + (2ull << (k - level));
+    const u64 stored = a.stored(a.log_leaves - k + level);
+    if (i >> own < stored && !(i & ((1u << own) - 1))) {
+      uint4* const out = a.tree + a.place[k - level];
       out[i >> own] = bb::m::store(p);
-      out[(1ull << (k - level)) + (i >> own)] = bb::m::store(q);
+      out[stored + (stored & 1) + (i >> own)] = bb::m::store(q);
     }
     if (level == levels) return;
     Ext p1, q1;
@@ -259,7 +324,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   {
     const Rows rows(a, v, round);
     const Weights weights(a, v, round);
-    for (u64 j = global_thread(); j < rows.count / 2; j += global_threads()) add_pair(rows, weights, j, sums);
+    for (u64 j = global_thread(); j < rows.pairs(); j += global_threads()) add_pair(rows, weights, j, sums);
   }
   if (bb::grid_sums(sums, total, partial, ended) && threadIdx.x < LANES) close_round(a, round, total);
 }
@@ -276,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
       {
         const Rows rows(a, v, round);
         const Weights weights(a, v, round);
-        for (u64 j = threadIdx.x; j < rows.count / 2; j += blockDim.x) add_pair(rows, weights, j, sums);
+        for (u64 j = threadIdx.x; j < rows.pairs(); j += blockDim.x) add_pair(rows, weights, j, sums);
       }
       bb::block_sums(sums, total);
       if (threadIdx.x < LANES) close_round(a, round, total);

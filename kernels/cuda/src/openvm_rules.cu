@@ -275,14 +275,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
   }
 }
 
-// The places of `out` from `first` on: 0 over `padding`.
-extern "C" __global__ void openvm_pad_fractions(uint4* out, u64 first, u64 size, const uint4* padding) {
-  const u64 at = first + global_thread();
-  if (at >= size) return;
-  out[at] = make_uint4(0, 0, 0, 0);
-  out[size + at] = *padding;
-}
-
 // -- the univariate round -----------------------------------------------------------------------------------------------------
 
 struct CosetTask {
