@@ -130,7 +130,7 @@ class CudaCodes(CodeKernels):
             logs = np.uint32(tree.log_fold), np.uint32(tree.log_leaves)
             arguments = (tree.codewords, tree.digests, queries, out[end - size : end], *counts, *logs)
             kernel.launch_items(size, arguments)
-        found = mul(self._device.download(out), INVERSE_RADIX)
+        found = self._device.download(out)
         opened = []
         for (rows, paths), end, size in zip(shapes, ends, sizes, strict=True):
             cells = found[end - size : end]

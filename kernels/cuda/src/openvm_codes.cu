@@ -1,5 +1,5 @@
 // OpenVM 2's commitments over BabyBear: messages, Reed-Solomon codewords, and Merkle trees over their rows. All elements are in
-// Montgomery form.
+// Montgomery form but those of opened leaves, which are for the host.
 //
 // Codewords are column-major. The transform is a decimation in frequency in place, so a codeword of B n values for a message of n
 // coefficients has the value at w^k in place rev(k), the reversal of all its bits: B blocks, of which block rev(t) has the coset
@@ -429,7 +429,7 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS)
   }
 }
 
-// Opened leaves: rows (queries, 2^log_fold, width), then paths (queries, log_leaves, 8).
+// Opened leaves, canonical: rows (queries, 2^log_fold, width), then paths (queries, log_leaves, 8).
 extern "C" __global__ void codes_open(const u32* codewords, const u32* digests, const u32* queries, u32* out, u64 count,
                                       u64 rows, u64 width, u32 log_fold, u32 log_leaves) {
   const u64 at = global_thread(), cells = (count * width) << log_fold;
@@ -437,11 +437,11 @@ extern "C" __global__ void codes_open(const u32* codewords, const u32* digests, 
     const u64 column = at % width, row = at / width, q = row >> log_fold;
     const u32 t = (u32)row & ((1u << log_fold) - 1), log_rows = log_fold + log_leaves;
     const u32 number = (t << log_leaves) + queries[q];
-    out[at] = codewords[column * rows + (log_rows ? __brev(number) >> (32 - log_rows) : 0)];
+    out[at] = bb::from_montgomery(codewords[column * rows + (log_rows ? __brev(number) >> (32 - log_rows) : 0)]);
   } else if (at < cells + count * log_leaves * DIGEST) {
     const u64 word = at - cells, node = word / DIGEST, q = node / log_leaves;
     const u32 depth = (u32)(node % log_leaves);
     const u64 level = ((u64)2 << log_leaves) - ((u64)2 << (log_leaves - depth));
-    out[at] = digests[(level + ((queries[q] >> depth) ^ 1)) * DIGEST + word % DIGEST];
+    out[at] = bb::from_montgomery(digests[(level + ((queries[q] >> depth) ^ 1)) * DIGEST + word % DIGEST]);
   }
 }
