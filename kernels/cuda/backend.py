@@ -96,6 +96,7 @@ class CudaBackend(Backend):
     def openvm(self) -> CudaOpenVm:
         if self._openvm is None:
             self._openvm = CudaOpenVm(self.device, self.babybear)
+            self._openvm.prepare()
         return self._openvm
 
     @property

@@ -13,7 +13,7 @@ from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.sums import THREADS, GridSums
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_opening import Opening, OpeningKernels
-from kernels.maths.babybear import DEGREE, Elements, add, ext_mul, ext_one, mul, sub
+from kernels.maths.babybear import DEGREE, Elements, add, ext_one, mul, sub
 from kernels.maths.babybear_ntt import log2_of
 from kernels.source import KernelSource
 
@@ -48,7 +48,8 @@ class CudaOpenings(OpeningKernels):
         self._device.copy(values, coefficients)
         self._subset_sums(values)
         pairs = [(sub(ext_one(), add(coordinate, coordinate)), coordinate) for coordinate in point]
-        log_low, low, high = self.products_in_two(pairs)
+        log_low = len(pairs) // 2
+        low, high = self.products(pairs[:log_low]), self.products(pairs[log_low:])
         weights = self.table(n)
         self.run("opening_outer", n, low, high, weights, np.uint32(log_low), np.uint64(n))
         return CudaOpening(self, values, weights, coefficients)
@@ -84,11 +85,6 @@ class CudaOpenings(OpeningKernels):
         factors = np.array(pairs, dtype=np.uint32).reshape(-1, DEGREE)
         self.run("opening_products", 1 << len(pairs), self.upload(factors), np.uint32(len(pairs)), out)
         return out
-
-    def products_in_two(self, pairs: Sequence[tuple[Elements, Elements]]) -> tuple[int, Array, Array]:
-        """Return log2 of the size of the table for the first half of the pairs, and the tables of both halves."""
-        log_low = len(pairs) // 2
-        return log_low, self.products(pairs[:log_low]), self.products(pairs[log_low:])
 
     def _subset_sums(self, table: Array) -> None:
         log_n, kernel = log2_of(int(table.shape[1])), self._device.kernel(SOURCE, "opening_subset_sums")
@@ -148,15 +144,15 @@ class CudaOpening(Opening):
     def add_points(self, outside: Elements, points: Elements, factors: Elements) -> None:
         self._fold()
         kernels, n = self._kernels, int(self._weights.shape[1])
-        pairs = []
-        for _ in range(log2_of(n)):
-            pairs.append((sub(ext_one(), outside), outside))
-            outside = ext_mul(outside, outside)
-        # The table of `outside` has its factor in that of the second half, which is never empty: n is at least 2.
-        log_low, log_high = len(pairs) // 2, len(pairs) - len(pairs) // 2
-        zero, one = pairs[log_low]
-        pairs[log_low] = ext_mul(zero, factors[0]), ext_mul(one, factors[0])
-        _, outside_low, outside_high = kernels.products_in_two(pairs)
+        log_low = log2_of(n) // 2
+        log_high = log2_of(n) - log_low
+        outside_low, outside_high = (kernels.memory((1 << log, DEGREE)) for log in (log_low, log_high))
+        for scale, skipped, log, out in (
+            (ext_one(), 0, log_low, outside_low),
+            (factors[0], log_low, log_high, outside_high),
+        ):
+            arguments = (_factor(outside), _factor(scale), np.uint32(skipped), np.uint32(log), out)
+            kernels.run("opening_eq_of_squares", 1 << log, *arguments)
         count = len(points)
         low = kernels.memory((count, 1 << log_low))
         high = kernels.memory((1 << log_high, count, DEGREE))
@@ -164,8 +160,8 @@ class CudaOpening(Opening):
         given = kernels.upload(points), kernels.upload(factors[1:])
         items = count * ((1 << log_low) + (1 << log_high))
         kernels.run("opening_point_tables", items, *given, *sizes, np.uint32(log_high), low, high)
-        arguments = (self._weights, outside_low, outside_high, low, high, *sizes, np.uint64(n))
-        kernels.run("opening_add_points", n, *arguments)
+        tables = self._weights, outside_low, outside_high, low, high
+        kernels.run("opening_add_points", n, *tables, *sizes, np.uint64(n))
 
     def _fold(self) -> None:
         """Fold by the challenge that waits."""

@@ -81,6 +81,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) opening_products(const uin
   out[b] = store(product);
 }
 
+// out[b] = scale times eq(z, z^2, z^4, ...) of b, for z = at^(2^skipped)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    opening_eq_of_squares(const __grid_constant__ Factor at, const __grid_constant__ Factor scale, u32 skipped, u32 variables,
+                          uint4* out) {
+  const u32 b = (u32)global_thread();
+  if (b >> variables) return;
+  Ext z = at.value, product = scale.value;
+  for (u32 i = 0; i < skipped; ++i) z = square(z);
+  for (u32 i = 0; i < variables; ++i, z = square(z)) product = mul(product, b >> i & 1 ? z : sub(Ext::one(), z));
+  out[b] = store(product);
+}
+
 // table[h 2^log_low + l] = high[h] low[l]
 extern "C" __global__ void __launch_bounds__(THREADS)
     opening_outer(const uint4* low, const uint4* high, u32* table, u32 log_low, u64 n) {
