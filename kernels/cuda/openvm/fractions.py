@@ -23,8 +23,8 @@ from kernels.source import KernelSource
 BLOCK_THREADS = 512
 """Threads of a block that works alone."""
 SOURCE = KernelSource("openvm_fractions", (("THREADS", str(THREADS)), ("BLOCK_THREADS", str(BLOCK_THREADS))))
-LEVELS = 6
-"""Most layers that one launch adds up: those within a warp."""
+LEVELS = 3
+"""Layers that one launch adds up, at most 6: every lane computes each of them, of which ever fewer keep theirs."""
 LOG_ALONE = 10
 """log2 of the most pairs of rows of a round that one block does alone."""
 COORDINATES = 32
