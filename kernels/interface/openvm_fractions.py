@@ -51,4 +51,5 @@ class FractionKernels(ABC):
     @abstractmethod
     def tree(self, fractions: Array, log_size: int, padding: Elements) -> FractionTree:
         """Return the tree over 2^log_size fractions, the first of which are `fractions` (2, count, 4), numerators, then
-        denominators. It may overwrite them. All others are 0 over `padding` (4,), canonical on the host."""
+        denominators, at least half of all. It may overwrite them. All others are 0 over `padding` (4,), canonical on
+        the host. Raises SizeError."""

@@ -49,7 +49,20 @@ def same(a: ReducedFractions, b: ReducedFractions) -> bool:
     return all(np.array_equal(x, y) for x, y in lists)
 
 
-SIZES = (0, 1, 10), (1, 1, 10), (1, 2, 10), (2, 3, 10), (3, 8, 0), (5, 17, 0), (7, 3, 1), (8, 129, 10), (11, 1300, 4)
+SIZES = (
+    (0, 1, 10),
+    (1, 1, 10),
+    (1, 2, 10),
+    (2, 3, 10),
+    (3, 8, 0),
+    (4, 13, 0),
+    (4, 13, 10),
+    (6, 64, 1),
+    (5, 17, 0),
+    (7, 64, 1),
+    (8, 129, 10),
+    (11, 1300, 4),
+)
 """log2 of all fractions, those that are not padding, and log2 of the pairs of rows that one block does alone."""
 
 

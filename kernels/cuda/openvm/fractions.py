@@ -1,7 +1,7 @@
 """The CUDA implementation of `kernels.interface.openvm_fractions`, with the transcript on the device.
 
-All launches of a reduction are queued without a wait. Besides the leaves it takes as much memory again, for the
-tree. Padding is not stored.
+All launches of a reduction are queued without a wait. Besides the leaves it takes half as much memory again, for
+the tree. Padding is not stored.
 """
 
 from __future__ import annotations
@@ -67,29 +67,35 @@ class CudaFractions(FractionKernels):
 
 
 class CudaFractionTree(FractionTree):
-    """A tree of which every layer is kept: the leaves where they are, the others in one array."""
+    """A tree of 2^n leaves. Layer n - 1, half as large, is not stored if n > 3; the other layers are in one array."""
 
     def __init__(self, device: Device, fractions: Array, log_size: int, padding: Elements, log_alone: int) -> None:
         if log_size >= COORDINATES:
             raise SizeError(f"2^{log_size} fractions; less than 2^{COORDINATES}")
         self._device, self._log_alone, self._leaves, self._log_leaves = device, log_alone, fractions, log_size
+        count = int(fractions.shape[1])
+        if 2 * count < 1 << log_size:
+            raise SizeError(f"{count} fractions of 2^{log_size}; at least half of them must be given")
         # Layer k has 1 / 2^(n - k) of the fractions. The folded rows that come in its place need an even number.
-        stored = [-(-int(fractions.shape[1]) >> (log_size - k)) for k in range(log_size)]
-        ends = np.cumsum([0, *(2 * (count + count % 2) for count in stored)])
-        self._tree = device.empty((max(1, int(ends[-1])), DEGREE), np.uint32)
+        stored = [-(-count >> (log_size - k)) for k in range(log_size - (log_size > 3))]
+        ends = np.cumsum([0, *(2 * (each + each % 2) for each in stored)])
+        # All of it has room for the rows of the leaves, folded once.
+        self._tree = device.empty((max(int(ends[-1]), 4 * -(-count >> 2)), DEGREE), np.uint32)
         self._paddings = device.empty((log_size + 1, DEGREE), np.uint32)
         of_leaves = device.upload(mul(padding, RADIX))
         device.kernel(SOURCE, "openvm_paddings").launch(1, 1, (of_leaves, self._paddings, np.uint32(log_size)))
         self._reduction = np.zeros((), dtype=REDUCTION)
         self._reduction["leaves"], self._reduction["tree"] = device.address(fractions), device.address(self._tree)
         self._reduction["paddings"] = device.address(self._paddings)
-        self._reduction["log_leaves"], self._reduction["count"] = log_size, fractions.shape[1]
-        self._reduction["place"][:log_size] = ends[:-1]
+        self._reduction["log_leaves"], self._reduction["count"] = log_size, count
+        self._reduction["place"][: len(stored)] = ends[:-1]
 
         k, kernel = log_size, device.kernel(SOURCE, "openvm_fraction_levels")
         while k:
             levels, sizes = min(LEVELS, k), ByValue(self._reduction)
-            kernel.launch(grid_for(stored[k - 1], THREADS), THREADS, (sizes, np.uint32(k), np.uint32(levels)))
+            kernel.launch(
+                grid_for(-(-count >> (log_size + 1 - k)), THREADS), THREADS, (sizes, np.uint32(k), np.uint32(levels))
+            )
             k -= levels
         if log_size:
             top = device.download(self._tree[:4]).reshape(2, 2, DEGREE)[:, 0]
@@ -112,20 +118,25 @@ class CudaFractionTree(FractionTree):
         given["high"] = high
         reduction = ByValue(given)
 
-        launches = GridSums(device, SOURCE, "openvm_layer_round", 2)
-        # 1. Layers whose first round one block can do alone, and the beginning of the next one.
-        alone = min(n, self._log_alone + 2)
-        self._layers(reduction, 0, 0, alone - 1, alone < n)
-        # 2. The others: each large round a launch, then what is left.
-        for v in range(alone, n):
-            large = v - 1 - self._log_alone
-            for round_ in range(large):
-                launches.launch(
-                    -(-int(self._leaves.shape[1]) >> (n + 1 - v + round_)), (reduction, np.uint32(v), np.uint32(round_))
-                )
-            self._layers(reduction, v, large, v, v + 1 < n)
+        of_stored = GridSums(device, SOURCE, "openvm_layer_round", 2)
+        of_above = GridSums(device, SOURCE, "openvm_round_above", 2)
+        # 1. Layers from the root on. One block does those whose rounds are all small, and begins the next one. Large
+        # rounds are launches. What is left of a layer goes with those behind it.
+        v = round_ = 0
+        while v < n:
+            last = v
+            while last + 1 < n and not self._large(last + 1):
+                last += 1
+            sizes = map(np.uint32, (v, round_, last, last + 1 < n))
+            device.kernel(SOURCE, "openvm_layers").launch(1, BLOCK_THREADS, (reduction, *sizes))
+            v, round_ = last + 1, 0
+            while v < n and round_ < self._large(v):
+                launches = of_above if n > 3 and v == n - 2 and round_ < 2 else of_stored
+                pairs = -(-int(self._leaves.shape[1]) >> (n + 1 - v + round_))
+                launches.launch(pairs, (reduction, np.uint32(v), np.uint32(round_)))
+                round_ += 1
 
-        # 3. One wait for all that was sent and drawn.
+        # 2. One wait for all that was sent and drawn.
         words = mul(device.download(sent), INVERSE_RADIX)[:count]
         found = device.download(kept).view(STATE)[0]
         resumed(sponge, found["sponge"])
@@ -138,8 +149,7 @@ class CudaFractionTree(FractionTree):
         point = tuple(mul(found["point"][:n], INVERSE_RADIX))
         return ReducedFractions(np.array(claims, dtype=np.uint32).reshape(-1, 4, DEGREE), tuple(rounds), point)
 
-    def _layers(self, reduction: ByValue, v: int, round_: int, last: int, begins: bool) -> None:
-        """What is left of the layer of v variables, and the layers up to that of `last` variables, by one block."""
-        if v <= last:
-            kernel = self._device.kernel(SOURCE, "openvm_layers")
-            kernel.launch(1, BLOCK_THREADS, (reduction, *map(np.uint32, (v, round_, last, begins))))
+    def _large(self, v: int) -> int:
+        """How many rounds of the layer of v variables are launches of many blocks: two at least if it is not stored."""
+        n = self._log_leaves
+        return max(0 if v != n - 2 or n < 4 else 2, v - 1 - self._log_alone)

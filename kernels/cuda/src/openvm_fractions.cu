@@ -2,9 +2,12 @@
 // device. kernels/interface/openvm_fractions.py describes both.
 //
 // Elements are in Montgomery form. A layer with 2^k fractions has numerators, then denominators, of which the first ceil(count /
-// 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves are an array of their own; layer k is in `tree` from
-// element place[k] on. A layer of v variables has 2^(v+1) fractions, and a sumcheck of v rounds over 2^v rows, of p_0 + batch q_0,
-// p_1, q_0 and q_1. Its rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done.
+// 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves, layer n, are an array of their own. Layer n - 1 is not
+// stored if n > 3: it is added up when it is read. The others are in `tree`, layer k from element place[k] on.
+//
+// A layer of v variables has 2^(v+1) fractions, and a sumcheck of v rounds over 2^v rows, of p_0 + batch q_0, p_1, q_0 and q_1. Its
+// rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done; those of the leaves take that of the tree,
+// then that of the leaves themselves, in turn.
 //
 // A large round is a launch of blocks that walk over pairs of rows; the last block to end closes the round. What is left of a
 // layer, and whole small layers, are rounds of one block. Bound: memory for large rounds, latency for the others.
@@ -29,14 +32,26 @@ struct LayerState {
   Ext point[COORDINATES], inverse[COORDINATES], drawn[COORDINATES], rest[COORDINATES];
 };
 
-// A layer's fractions.
+struct Fraction {
+  Ext p, q;
+};
+
+__device__ __forceinline__ Fraction sum(const Fraction& a, const Fraction& b) {
+  return {bb::m::add(bb::m::mul(a.p, b.q), bb::m::mul(b.p, a.q)), bb::m::mul(a.q, b.q)};
+}
+
+// A layer that is stored.
 struct Layer {
   const uint4* in;
   u64 count, apart;  // fractions that are stored; from numerators to denominators
   Ext padding;
 
-  __device__ Ext numerator(u64 i) const { return i < count ? bb::m::load(in[i]) : Ext::zero(); }
-  __device__ Ext denominator(u64 i) const { return i < count ? bb::m::load(in[apart + i]) : padding; }
+  __device__ __forceinline__ Fraction at(u64 i) const {
+    if (i < count) return {bb::m::load(in[i]), bb::m::load(in[apart + i])};
+    return {Ext::zero(), padding};
+  }
+  // Fraction i of the layer above.
+  __device__ __forceinline__ Fraction above(u64 i) const { return sum(at(2 * i), at(2 * i + 1)); }
 };
 
 // Must equal REDUCTION in cuda/openvm/fractions.py.
@@ -44,7 +59,7 @@ struct Reduction {
   const Constants* with;
   LayerState* state;
   Ext* sent;
-  const uint4* leaves;
+  uint4* leaves;
   uint4* tree;
   const uint4* paddings;
   // eq for every first variable, of the lower half of the variables and, from element `high` on, of the others: that of the
@@ -55,11 +70,17 @@ struct Reduction {
 
   // ceil(count / 2^bits)
   __device__ u64 stored(u32 bits) const { return (count + (1ull << bits) - 1) >> bits; }
+  __device__ bool is_stored(u32 k) const { return k + 1 != log_leaves || log_leaves < 4; }
   __device__ Layer layer(u32 k) const {
     const u64 own = stored(log_leaves - k);
     const Ext padding = bb::m::load(paddings[k]);
     if (k == log_leaves) return {leaves, own, own, padding};
     return {tree + place[k], own, own + (own & 1), padding};
+  }
+  // Where rows of layer k go that are folded `times` times.
+  __device__ uint4* folds(u32 k, u32 times) const {
+    if (k < log_leaves) return tree + place[k - times];
+    return times % 2 ? tree : leaves;
   }
 };
 
@@ -77,37 +98,43 @@ __device__ __forceinline__ Row between(const Row& a, const Row& b, const Ext& x)
           bb::m::between(a.q1, b.q1, x)};
 }
 
-// Rows of a layer of v variables before a round, folded at the challenges of all rounds before it.
+// Rows of a layer of v variables before a round, folded at the challenges of all rounds before it. The layer is the one that is not
+// stored if ABOVE is true, which matters in rounds 0 and 1 alone.
+template <bool ABOVE>
 struct Rows {
-  Layer layer;
-  const uint4* in;     // rows that are folded once less, from round 2 on
-  uint4* out;          // where folded rows go
+  Layer layer;      // or that below it, which is stored
+  const uint4* in;  // rows that are folded once less, from round 2 on
+  uint4* out;       // where folded rows go
   u32 round;
   u64 before, count;  // stored rows of the round before, and of this one
-  Ext batch, x;
+  Ext padding, batch, x;
 
-  __device__ Rows(const Reduction& a, u32 v, u32 round) : layer(a.layer(v + 1)), round(round) {
+  __device__ Rows(const Reduction& a, u32 v, u32 round)
+      : layer(a.layer(ABOVE ? v + 2 : v + 1)), round(round) {
     const u32 bits = a.log_leaves - v + round;
     count = a.stored(bits), before = round ? a.stored(bits - 1) : 0;
-    in = round < 2 ? nullptr : a.tree + a.place[v + 2 - round];
-    out = round ? a.tree + a.place[v + 1 - round] : nullptr;
+    in = round < 2 ? nullptr : a.folds(v + 1, round - 1);
+    out = round ? a.folds(v + 1, round) : nullptr;
+    padding = bb::m::load(a.paddings[v + 1]);
     batch = a.state->batch;
     if (round) x = a.state->drawn[round - 1];
   }
   __device__ u64 pairs() const { return (count + 1) / 2; }
+  __device__ __forceinline__ Fraction fraction(u64 i) const { return ABOVE ? layer.above(i) : layer.at(i); }
   // Row j of the layer, without the batch.
-  __device__ Row fractions(u64 j) const {
-    return {layer.numerator(2 * j), layer.numerator(2 * j + 1), layer.denominator(2 * j), layer.denominator(2 * j + 1)};
+  __device__ __forceinline__ Row fractions(u64 j) const {
+    const Fraction even = fraction(2 * j), odd = fraction(2 * j + 1);
+    return {even.p, odd.p, even.q, odd.q};
   }
-  __device__ Row padding() const { return {bb::m::mul(batch, layer.padding), Ext::zero(), layer.padding, layer.padding}; }
+  __device__ Row rest() const { return {bb::m::mul(batch, padding), Ext::zero(), padding, padding}; }
   __device__ Row folded(u64 j) const {
-    if (j >= before) return padding();
+    if (j >= before) return rest();
     return {bb::m::load(in[j]), bb::m::load(in[before + j]), bb::m::load(in[2 * before + j]),
             bb::m::load(in[3 * before + j])};
   }
   // Row j of this round, which is kept if it is folded.
   __device__ __forceinline__ Row row(u64 j) const {
-    if (j >= count) return padding();
+    if (j >= count) return rest();
     Row row;
     if (round == 0) row = fractions(j);
     else if (round == 1) row = between(fractions(2 * j), fractions(2 * j + 1), x);
@@ -139,7 +166,8 @@ struct Weights {
 };
 
 // Adds what a pair of rows gives to the sums of a round: of the form's value at 0 and its coefficient at X^2.
-__device__ __forceinline__ void add_pair(const Rows& rows, const Weights& weights, u64 j, Ext (&sums)[2]) {
+template <bool ABOVE>
+__device__ __forceinline__ void add_pair(const Rows<ABOVE>& rows, const Weights& weights, u64 j, Ext (&sums)[2]) {
   const Row even = rows.row(2 * j);
   const Row step = difference(rows.row(2 * j + 1), even);
   const Ext weight = weights[j];
@@ -257,12 +285,13 @@ __device__ __noinline__ void end_layer(const Reduction& a, u32 v) {
   LayerState& s = *a.state;
   Row row;
   if (v) {
-    const Rows rows(a, v, v);
+    const Rows<false> rows(a, v, v);
     row = rows.row(0);
     row.p0 = bb::m::sub(row.p0, bb::m::mul(rows.batch, row.q0));
   } else {
     const Layer layer = a.layer(1);
-    row = {layer.numerator(0), layer.numerator(1), layer.denominator(0), layer.denominator(1)};
+    const Fraction even = layer.at(0), odd = layer.at(1);
+    row = {even.p, odd.p, even.q, odd.q};
   }
   const Ext before = threadIdx.x < v ? s.drawn[threadIdx.x] : Ext::zero();
   bb::WarpSponge sponge(&s.sponge, a.with);
@@ -294,42 +323,52 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   constexpr u32 ALL = 0xffffffff;
   const u64 i = global_thread();
   const Layer in = a.layer(k);
-  const Ext p0 = in.numerator(2 * i), p1 = in.numerator(2 * i + 1);
-  const Ext q0 = in.denominator(2 * i), q1 = in.denominator(2 * i + 1);
-  Ext p = bb::m::add(bb::m::mul(p0, q1), bb::m::mul(p1, q0)), q = bb::m::mul(q0, q1);
+  Fraction own = in.above(i);
   for (u32 level = 1;; ++level) {
-    const u32 own = level - 1;
+    const u32 merged = level - 1;
     const u64 stored = a.stored(a.log_leaves - k + level);
-    if (i >> own < stored && !(i & ((1u << own) - 1))) {
+    if (i >> merged < stored && !(i & ((1u << merged) - 1)) && a.is_stored(k - level)) {
       uint4* const out = a.tree + a.place[k - level];
-      out[i >> own] = bb::m::store(p);
-      out[stored + (stored & 1) + (i >> own)] = bb::m::store(q);
+      out[i >> merged] = bb::m::store(own.p);
+      out[stored + (stored & 1) + (i >> merged)] = bb::m::store(own.q);
     }
     if (level == levels) return;
-    Ext p1, q1;
+    Fraction other;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      p1[c] = __shfl_xor_sync(ALL, p[c], 1u << own);
-      q1[c] = __shfl_xor_sync(ALL, q[c], 1u << own);
+      other.p[c] = __shfl_xor_sync(ALL, own.p[c], 1u << merged);
+      other.q[c] = __shfl_xor_sync(ALL, own.q[c], 1u << merged);
     }
-    p = bb::m::add(bb::m::mul(p, q1), bb::m::mul(p1, q)), q = bb::m::mul(q, q1);
+    own = sum(own, other);
   }
 }
 
-// A round of a layer of v variables.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    openvm_layer_round(const __grid_constant__ Reduction a, u32 v, u32 round, Ext* partial, u32* ended) {
+template <bool ABOVE>
+__device__ __forceinline__ void layer_round(const Reduction& a, u32 v, u32 round, Ext* partial, u32* ended) {
   __shared__ Ext total[2];
   Ext sums[2] = {Ext::zero(), Ext::zero()};
   {
-    const Rows rows(a, v, round);
+    const Rows<ABOVE> rows(a, v, round);
     const Weights weights(a, v, round);
     for (u64 j = global_thread(); j < rows.pairs(); j += global_threads()) add_pair(rows, weights, j, sums);
   }
   if (bb::grid_sums(sums, total, partial, ended) && threadIdx.x < LANES) close_round(a, round, total);
 }
 
-// What is left of the layer of v variables from a round on, by one block; it begins the layer before round 0. Then the next
+// A round of a layer of v variables.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    openvm_layer_round(const __grid_constant__ Reduction a, u32 v, u32 round, Ext* partial, u32* ended) {
+  layer_round<false>(a, v, round, partial, ended);
+}
+
+// Round 0 or 1 of the layer that is not stored.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    openvm_round_above(const __grid_constant__ Reduction a, u32 v, u32 round, Ext* partial, u32* ended) {
+  layer_round<true>(a, v, round, partial, ended);
+}
+
+// What is left of the layer of v variables from a round on, by one block; it begins the layer before round 0. Rounds 0 and 1 of the
+// layer that is not stored are not among them. Then the next
 // layers, up to that of `last` variables; of one more only the beginning, if `begins`.
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     openvm_layers(const __grid_constant__ Reduction a, u32 v, u32 round, u32 last, u32 begins) {
@@ -339,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     for (; round < v; ++round) {
       Ext sums[2] = {Ext::zero(), Ext::zero()};
       {
-        const Rows rows(a, v, round);
+        const Rows<false> rows(a, v, round);
         const Weights weights(a, v, round);
         for (u64 j = threadIdx.x; j < rows.pairs(); j += blockDim.x) add_pair(rows, weights, j, sums);
       }
