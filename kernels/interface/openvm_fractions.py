@@ -49,7 +49,9 @@ class FractionKernels(ABC):
     """The kernels of one device."""
 
     @abstractmethod
-    def tree(self, fractions: Array, log_size: int, padding: Elements) -> FractionTree:
-        """Return the tree over 2^log_size fractions, the first of which are `fractions` (2, count, 4), numerators, then
-        denominators, at least half of all. It may overwrite them. All others are 0 over `padding` (4,), canonical on
-        the host. Raises SizeError."""
+    def tree(self, numerators: Array, denominators: Array, log_size: int, padding: Elements) -> FractionTree:
+        """Return the tree over 2^log_size fractions, of which the first are given, at least half of all.
+
+        `numerators` (count,) are base elements, `denominators` (count, 4) of the extension; both may be overwritten.
+        All other fractions are 0 over `padding` (4,), canonical on the host. Raises SizeError.
+        """

@@ -116,11 +116,12 @@ class OpenVmRules(ABC):
         starts: Sequence[int],
         count: int,
         log_skip: int,
-    ) -> Array:
-        """Return numerators and denominators (2, count, 4) in the backend's memory.
+    ) -> tuple[Array, Array]:
+        """Return numerators (count,) of the base field and denominators (count, 4) in the backend's memory.
 
-        Forms 2 i and 2 i + 1 of a table are the numerator and the denominator of its interaction i. Their values in the
-        rows r of the table's `rows` have the place start + i rows + r. These are all places.
+        Forms 2 i and 2 i + 1 of a table are the numerator and the denominator of its interaction i; the former has
+        coefficients of the base field. Their values in the rows r of the table's `rows` have the place start + i rows +
+        r. These are all places.
         """
 
     @abstractmethod

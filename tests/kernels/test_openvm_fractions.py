@@ -29,9 +29,9 @@ def cpu() -> Iterator[CpuFractions]:
     backend.close()
 
 
-def drawn(count: int) -> Elements:
-    """Random elements with the ends of the range among them: what padding is over, then fractions."""
-    found = np.random.default_rng(count).integers(0, P, (2 * count + 1, 4)).astype(np.uint32)
+def drawn(*shape: int) -> Elements:
+    """Random elements with the ends of the range among them."""
+    found = np.random.default_rng(sum(shape)).integers(0, P, shape).astype(np.uint32)
     found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
     return found
 
@@ -68,11 +68,11 @@ SIZES = (
 
 @pytest.mark.parametrize(("log_size", "count", "log_alone"), SIZES)
 def test_the_same_reduction_as_on_the_cpu(log_size: int, count: int, log_alone: int, cpu: CpuFractions) -> None:
-    device, (padding, *rest) = EmulatedDevice(), drawn(count)
-    fractions = np.array(rest).reshape(2, count, 4)
-    loaded = CudaOpenVm(device, CudaBabyBear(device)).load(fractions)
-    expected = cpu.tree(fractions, log_size, padding)
-    found = CudaFractions(device, log_alone).tree(loaded, log_size, padding)
+    device, numerators, denominators, padding = EmulatedDevice(), drawn(count), drawn(count, 4), drawn(1, 4)[0]
+    gpu = CudaOpenVm(device, CudaBabyBear(device))
+    expected = cpu.tree(numerators, denominators, log_size, padding)
+    loaded = gpu.load(numerators), gpu.load(denominators)
+    found = CudaFractions(device, log_alone).tree(*loaded, log_size, padding)
     assert np.array_equal(found.root, expected.root)
     sponges = transcript(log_size + 1), transcript(log_size + 1)
     assert same(found.reduce(sponges[0]), expected.reduce(sponges[1]))

@@ -16,14 +16,14 @@ def prove_buses(
     kernels: OpenVmKernels,
     transcript: Transcript,
     pow_witness: int,
-    fractions: Array | None,
+    fractions: tuple[Array, Array] | None,
     padding: Elements,
 ) -> tuple[BusProof, list[Elements]]:
     """Prove that the fractions of all interactions sum to zero; None stands for no fraction.
 
-    `fractions` (2, count, 4) are numerators, then denominators, in the backend's memory, and may be overwritten. They
-    are padded with 0 over `padding` (4,) to the next power of two, by one fraction at least. Returns the proof and the
-    point at which the claims about numerators and denominators are left, elements (4,). Raises UsageError if the
+    `fractions` are numerators (count,) and denominators (count, 4) in the backend's memory, and may be overwritten.
+    They are padded with 0 over `padding` (4,) to the next power of two, by one fraction at least. Returns the proof and
+    the point at which the claims about numerators and denominators are left, elements (4,). Raises UsageError if the
     fractions do not sum to zero: the traces do not balance their buses.
     """
     if fractions is None:
@@ -31,8 +31,7 @@ def prove_buses(
         return BusProof(pow_witness, ext_one(), nothing, ()), []
 
     # 1. Sum the fractions pair by pair: the layers of the circuit, the input last.
-    log_size = int(fractions.shape[1]).bit_length()
-    tree = kernels.fractions.tree(fractions, log_size, padding)
+    tree = kernels.fractions.tree(*fractions, len(fractions[0]).bit_length(), padding)
     numerator, denominator = tree.root
     if numerator.any():
         raise UsageError("the traces do not balance their buses: the sum of all interactions is not zero")

@@ -97,8 +97,8 @@ def _segment(
 
 def fractions(
     kernels: OpenVmKernels, traces: Sequence[ProverTrace], log_skip: int, weights: BusWeights
-) -> Array | None:
-    """Return the fractions of all interactions in all rows, (2, count, 4) in the backend's memory.
+) -> tuple[Array, Array] | None:
+    """Return numerators (count,) and denominators (count, 4) of all interactions in all rows, in the backend's memory.
 
     A trace of fewer than 2^log_skip rows repeats, and its numerators are divided by the number of repetitions. Returns
     None if there are no interactions.

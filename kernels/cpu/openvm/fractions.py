@@ -19,10 +19,10 @@ class CpuFractions(FractionKernels):
     def __init__(self, babybear: BabyBearKernels) -> None:
         self._k = babybear
 
-    def tree(self, fractions: Array, log_size: int, padding: Elements) -> CpuFractionTree:
+    def tree(self, numerators: Array, denominators: Array, log_size: int, padding: Elements) -> CpuFractionTree:
         whole = np.zeros((2, 1 << log_size, DEGREE), dtype=np.uint32)
         whole[1] = padding
-        whole[:, : fractions.shape[1]] = fractions
+        whole[0, : len(numerators), 0], whole[1, : len(numerators)] = numerators, denominators
         return CpuFractionTree(self._k, whole)
 
 

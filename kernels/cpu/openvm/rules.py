@@ -46,16 +46,20 @@ class CpuRules(OpenVmRules):
         starts: Sequence[int],
         count: int,
         log_skip: int,
-    ) -> Elements:
-        found = np.zeros((2, count, 4), dtype=np.uint32)
+    ) -> tuple[Elements, Elements]:
+        numerators, denominators = (np.zeros((count, *item), dtype=np.uint32) for item in ((), (4,)))
         for table, bound, start in zip(tables, forms, starts, strict=True):
             own, rows = len(bound.constants) // 2, table.rows(log_skip)
-            plan, room = self.plan(bound.program), found[:, start : start + own * rows].reshape(2, own, rows, 4)
+            plan, room = self.plan(bound.program), slice(start, start + own * rows)
+            above, below = numerators[room].reshape(own, rows), denominators[room].reshape(own, rows, 4)
             for first, cells in blocks(table, plan, log_skip, BLOCK_CELLS):
                 begin, end = first << log_skip, (first + cells.shape[1]) << log_skip
                 for number, value in enumerate(evaluate(plan, bound, cells, table.public, BaseRing(self._k))):
-                    room[number % 2, number // 2, begin:end] = value.reshape(-1, 4)
-        return found
+                    if number % 2:
+                        below[number // 2, begin:end] = value.reshape(-1, 4)
+                    else:
+                        above[number // 2, begin:end] = value[..., 0].reshape(-1)
+        return numerators, denominators
 
     def rounds(self, tables: Sequence[RuleTable], log_skip: int, point: Elements) -> RuleRounds:
         return CpuRounds(self._k, self, tables, log_skip, point)

@@ -17,7 +17,7 @@ from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_fractions import FractionKernels, FractionTree, ReducedFractions
 from kernels.interface.sponge import Sponge
-from kernels.maths.babybear import DEGREE, Elements, mul
+from kernels.maths.babybear import DEGREE, Elements, ext, mul
 from kernels.source import KernelSource
 
 BLOCK_THREADS = 512
@@ -44,8 +44,9 @@ REDUCTION = np.dtype(
     [
         *(
             (name, np.uint64)
-            for name in ["with", "state", "sent", "leaves", "tree", "paddings", "eq", "high", "log_leaves", "count"]
+            for name in ("with", "state", "sent", "numerators", "denominators", "tree", "paddings", "eq")
         ),
+        *((name, np.uint64) for name in ("high", "log_leaves", "count")),
         ("place", np.uint64, (COORDINATES,)),
     ]
 )
@@ -62,18 +63,20 @@ class CudaFractions(FractionKernels):
         """Begin to compile the kernels in the background."""
         self._device.prepare(SOURCE)
 
-    def tree(self, fractions: Array, log_size: int, padding: Elements) -> CudaFractionTree:
-        return CudaFractionTree(self._device, fractions, log_size, padding, self._log_alone)
+    def tree(self, numerators: Array, denominators: Array, log_size: int, padding: Elements) -> CudaFractionTree:
+        return CudaFractionTree(self._device, (numerators, denominators), log_size, padding, self._log_alone)
 
 
 class CudaFractionTree(FractionTree):
     """A tree of 2^n leaves. Layer n - 1, half as large, is not stored if n > 3; the other layers are in one array."""
 
-    def __init__(self, device: Device, fractions: Array, log_size: int, padding: Elements, log_alone: int) -> None:
+    def __init__(
+        self, device: Device, leaves: tuple[Array, Array], log_size: int, padding: Elements, log_alone: int
+    ) -> None:
         if log_size >= COORDINATES:
             raise SizeError(f"2^{log_size} fractions; less than 2^{COORDINATES}")
-        self._device, self._log_alone, self._leaves, self._log_leaves = device, log_alone, fractions, log_size
-        count = int(fractions.shape[1])
+        self._device, self._log_alone, self._leaves, self._log_leaves = device, log_alone, leaves, log_size
+        self._count = count = int(leaves[0].shape[0])
         if 2 * count < 1 << log_size:
             raise SizeError(f"{count} fractions of 2^{log_size}; at least half of them must be given")
         # Layer k has 1 / 2^(n - k) of the fractions. The folded rows that come in its place need an even number.
@@ -85,8 +88,9 @@ class CudaFractionTree(FractionTree):
         of_leaves = device.upload(mul(padding, RADIX))
         device.kernel(SOURCE, "openvm_paddings").launch(1, 1, (of_leaves, self._paddings, np.uint32(log_size)))
         self._reduction = np.zeros((), dtype=REDUCTION)
-        self._reduction["leaves"], self._reduction["tree"] = device.address(fractions), device.address(self._tree)
-        self._reduction["paddings"] = device.address(self._paddings)
+        arrays = (*leaves, self._tree, self._paddings)
+        for name, array in zip(("numerators", "denominators", "tree", "paddings"), arrays, strict=True):
+            self._reduction[name] = device.address(array)
         self._reduction["log_leaves"], self._reduction["count"] = log_size, count
         self._reduction["place"][: len(stored)] = ends[:-1]
 
@@ -98,10 +102,10 @@ class CudaFractionTree(FractionTree):
             )
             k -= levels
         if log_size:
-            top = device.download(self._tree[:4]).reshape(2, 2, DEGREE)[:, 0]
+            self.root = mul(device.download(self._tree[:4]).reshape(2, 2, DEGREE)[:, 0], INVERSE_RADIX)
         else:
-            top = device.download(fractions.reshape(2, DEGREE))
-        self.root = mul(top, INVERSE_RADIX)
+            numerator, denominator = (mul(device.download(array), INVERSE_RADIX) for array in leaves)
+            self.root = np.concatenate((ext(numerator), denominator))
 
     def reduce(self, sponge: Sponge) -> ReducedFractions:
         device, n = self._device, self._log_leaves
@@ -132,7 +136,7 @@ class CudaFractionTree(FractionTree):
             v, round_ = last + 1, 0
             while v < n and round_ < self._large(v):
                 launches = of_above if n > 3 and v == n - 2 and round_ < 2 else of_stored
-                pairs = -(-int(self._leaves.shape[1]) >> (n + 1 - v + round_))
+                pairs = -(-self._count >> (n + 1 - v + round_))
                 launches.launch(pairs, (reduction, np.uint32(v), np.uint32(round_)))
                 round_ += 1
 

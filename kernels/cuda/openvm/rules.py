@@ -167,7 +167,7 @@ class CudaRules(OpenVmRules):
         starts: Sequence[int],
         count: int,
         log_skip: int,
-    ) -> Array:
+    ) -> tuple[Array, Array]:
         bound = self.bind(tables, forms, piece=self.piece, whole_forms=True)
         added = Blob(np.uint32)
         places = [added.add(constants) for constants in bound.constants]
@@ -178,9 +178,9 @@ class CudaRules(OpenVmRules):
             for piece in bound.codes[number].pieces:
                 own = [*bound.places[number].program(piece), begin + places[number], rows, table.height - 1, start]
                 tasks.add(piece.weight, grid_for(rows, THREADS * ROWS), own)
-        out, size = self.device.empty((2, count, 4), np.uint32), np.uint64(count)
+        out = self.device.empty((count,), np.uint32), self.device.empty((count, 4), np.uint32)
         if tasks.items:
-            self.run("openvm_fractions", tasks, bound, ROWS, lambda given, _: (*given, out, size))
+            self.run("openvm_fractions", tasks, bound, ROWS, lambda given, _: (*given, *out))
         return out
 
     def rounds(self, tables: Sequence[RuleTable], log_skip: int, point: Elements) -> RuleRounds:

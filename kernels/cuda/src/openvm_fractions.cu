@@ -2,12 +2,12 @@
 // device. kernels/interface/openvm_fractions.py describes both.
 //
 // Elements are in Montgomery form. A layer with 2^k fractions has numerators, then denominators, of which the first ceil(count /
-// 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves, layer n, are an array of their own. Layer n - 1 is not
+// 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves, layer n, are two arrays of their own, and have numerators in the base field. Layer n - 1 is not
 // stored if n > 3: it is added up when it is read. The others are in `tree`, layer k from element place[k] on.
 //
 // A layer of v variables has 2^(v+1) fractions, and a sumcheck of v rounds over 2^v rows, of p_0 + batch q_0, p_1, q_0 and q_1. Its
 // rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done; those of the leaves take that of the tree,
-// then that of the leaves themselves, in turn.
+// then that of the leaves' denominators, in turn.
 //
 // A large round is a launch of blocks that walk over pairs of rows; the last block to end closes the round. What is left of a
 // layer, and whole small layers, are rounds of one block. Bound: memory for large rounds, latency for the others.
@@ -42,16 +42,25 @@ __device__ __forceinline__ Fraction sum(const Fraction& a, const Fraction& b) {
 
 // A layer that is stored.
 struct Layer {
-  const uint4* in;
-  u64 count, apart;  // fractions that are stored; from numerators to denominators
+  const u32* base;  // numerators in the base field, or null
+  const uint4 *p, *q;
+  u64 count;  // fractions that are stored
   Ext padding;
 
   __device__ __forceinline__ Fraction at(u64 i) const {
-    if (i < count) return {bb::m::load(in[i]), bb::m::load(in[apart + i])};
-    return {Ext::zero(), padding};
+    if (i >= count) return {Ext::zero(), padding};
+    return {base ? Ext::base(base[i]) : bb::m::load(p[i]), bb::m::load(q[i])};
   }
   // Fraction i of the layer above.
   __device__ __forceinline__ Fraction above(u64 i) const { return sum(at(2 * i), at(2 * i + 1)); }
+  // The same of leaves, for fewer products.
+  __device__ __forceinline__ Fraction above_leaves(u64 i) const {
+    const bool both = 2 * i + 1 < count;
+    if (2 * i >= count) return {Ext::zero(), bb::m::square(padding)};
+    const Ext q0 = bb::m::load(q[2 * i]), q1 = both ? bb::m::load(q[2 * i + 1]) : padding;
+    const u32 p0 = base[2 * i], p1 = both ? base[2 * i + 1] : 0;
+    return {bb::m::add(bb::m::mul(q1, p0), bb::m::mul(q0, p1)), bb::m::mul(q0, q1)};
+  }
 };
 
 // Must equal REDUCTION in cuda/openvm/fractions.py.
@@ -59,7 +68,8 @@ struct Reduction {
   const Constants* with;
   LayerState* state;
   Ext* sent;
-  uint4* leaves;
+  const u32* numerators;
+  uint4* denominators;
   uint4* tree;
   const uint4* paddings;
   // eq for every first variable, of the lower half of the variables and, from element `high` on, of the others: that of the
@@ -74,13 +84,14 @@ struct Reduction {
   __device__ Layer layer(u32 k) const {
     const u64 own = stored(log_leaves - k);
     const Ext padding = bb::m::load(paddings[k]);
-    if (k == log_leaves) return {leaves, own, own, padding};
-    return {tree + place[k], own, own + (own & 1), padding};
+    if (k == log_leaves) return {numerators, nullptr, denominators, own, padding};
+    const uint4* const in = tree + place[k];
+    return {nullptr, in, in + own + (own & 1), own, padding};
   }
   // Where rows of layer k go that are folded `times` times.
   __device__ uint4* folds(u32 k, u32 times) const {
     if (k < log_leaves) return tree + place[k - times];
-    return times % 2 ? tree : leaves;
+    return times % 2 ? tree : denominators;
   }
 };
 
@@ -120,7 +131,7 @@ struct Rows {
     if (round) x = a.state->drawn[round - 1];
   }
   __device__ u64 pairs() const { return (count + 1) / 2; }
-  __device__ __forceinline__ Fraction fraction(u64 i) const { return ABOVE ? layer.above(i) : layer.at(i); }
+  __device__ __forceinline__ Fraction fraction(u64 i) const { return ABOVE ? layer.above_leaves(i) : layer.at(i); }
   // Row j of the layer, without the batch.
   __device__ __forceinline__ Row fractions(u64 j) const {
     const Fraction even = fraction(2 * j), odd = fraction(2 * j + 1);
@@ -323,7 +334,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   constexpr u32 ALL = 0xffffffff;
   const u64 i = global_thread();
   const Layer in = a.layer(k);
-  Fraction own = in.above(i);
+  Fraction own = k == a.log_leaves ? in.above_leaves(i) : in.above(i);
   for (u32 level = 1;; ++level) {
     const u32 merged = level - 1;
     const u64 stored = a.stored(a.log_leaves - k + level);

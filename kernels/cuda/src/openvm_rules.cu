@@ -253,9 +253,9 @@ struct InRows {
   }
 };
 
-// out (2, size): the numerator and the denominator of each interaction in each row.
+// The numerator and the denominator of each interaction in each row. Numerators are of the base field.
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    openvm_fractions(const FractionTask* tasks, u32 count, u32 items, uint4* out, u64 size, u32* far, u64 far_words, u32* next) {
+    openvm_fractions(const FractionTask* tasks, u32 count, u32 items, u32* numerators, uint4* denominators, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
   const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
   for (;;) {
@@ -266,11 +266,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     InRows cells{task.program.loads, (u32)row, (u32)task.mask, {}};
     cells.fetch();
     run<Base<ROWS>>(task.program, slots, cells, [&](u32 form, const Base<ROWS>::Sum& sum) {
-      uint4* const to = out + (form & 1) * size + task.start + (form >> 1) * rows;
+      const u64 first = task.start + (form >> 1) * rows;
       const Ext constant = bb::m::load(__ldg(task.constants + form));
 #pragma unroll
-      for (u32 i = 0; i < ROWS; ++i)
-        if (row + i * THREADS < rows) to[row + i * THREADS] = bb::m::store(bb::m::add(sum.of[i].result(), constant));
+      for (u32 i = 0; i < ROWS; ++i) {
+        const u64 at = row + i * THREADS;
+        if (at >= rows) continue;
+        const Ext value = bb::m::add(sum.of[i].result(), constant);
+        if (form & 1) denominators[first + at] = bb::m::store(value);
+        else numerators[first + at] = value[0];
+      }
     });
   }
 }
