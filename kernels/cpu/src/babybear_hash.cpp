@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "babybear_lanes.h"
+#include "babybear_one_state.h"
 
 namespace dp {
 
@@ -36,11 +37,31 @@ void store_digests(const Lanes::V* s, u32* out, size_t count) {
 void babybear_permute(const Constants& with, const u32* states, size_t n, u32* out) {
   for (size_t at = 0; at < n; at += LANES) {
     const size_t count = std::min(LANES, n - at);
+    if (count == 1) {
+      u32 one[WIDTH];
+      for (int i = 0; i < WIDTH; ++i) one[i] = bb::to_montgomery(states[at * WIDTH + i]);
+      permute_one(with, one);
+      for (int i = 0; i < WIDTH; ++i) out[at * WIDTH + i] = bb::from_montgomery(one[i]);
+      break;
+    }
     Lanes::V s[WIDTH];
     for (int i = 0; i < WIDTH; ++i) s[i] = load(states + at * WIDTH + i, WIDTH, count);
     State::permute(s, with);
     for (int i = 0; i < WIDTH; ++i) store(s[i], out + at * WIDTH + i, WIDTH, count);
   }
+}
+
+int babybear_absorb(const Constants& with, u32* state, int at, const u32* values, size_t n) {
+  u32 own[WIDTH];
+  for (int i = 0; i < WIDTH; ++i) own[i] = bb::to_montgomery(state[i]);
+  for (size_t i = 0; i < n; ++i) {
+    own[at++] = bb::to_montgomery(values[i]);
+    if (at < RATE) continue;
+    permute_one(with, own);
+    at = 0;
+  }
+  for (int i = 0; i < WIDTH; ++i) state[i] = bb::from_montgomery(own[i]);
+  return at;
 }
 
 void babybear_hash_rows(const Constants& with, const u32* rows, size_t width, size_t n, u32* out) {

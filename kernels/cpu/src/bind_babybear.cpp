@@ -1,5 +1,4 @@
 // Python bindings of the BabyBear kernels. Elements are canonical uint32; see kernels/cpu/babybear.py for the shapes.
-#include <algorithm>
 #include <atomic>
 
 #include "babybear_hash.h"
@@ -160,23 +159,16 @@ void permute(Pool& pool, In32 words, In32 states, Out32 out) {
   });
 }
 
-// Overwrites the first RATE elements of a sponge's state, from `at` on, and permutes when the last of them was. Returns the
-// place of the next element.
+// Returns the place of the next value in the state.
 int absorb(In32 words, Out32 state, int at, In32 values) {
   const Constants with = constants_of(words);
   expect(state, WIDTH, "state");
   if (at < 0 || at >= RATE) throw std::invalid_argument("at: out of range");
-  u32 *own = state.data(), permuted[WIDTH];
-  const u32 *in = values.data(), *const end = in + values.size();
+  u32* own = state.data();
+  const u32* in = values.data();
+  const size_t n = values.size();
   nb::gil_scoped_release release;
-  while (in < end) {
-    own[at++] = *in++;
-    if (at < RATE) continue;
-    babybear_permute(with, own, 1, permuted);
-    std::copy(permuted, permuted + WIDTH, own);
-    at = 0;
-  }
-  return at;
+  return babybear_absorb(with, own, at, in, n);
 }
 
 void hash_rows(Pool& pool, In32 words, In32 rows, Out32 out) {
