@@ -36,10 +36,10 @@ def gpu() -> Iterator[OpenVmKernels]:
 
 @pytest.fixture(scope="module")
 def small_pieces() -> Iterator[OpenVmKernels]:
-    """With pieces and near slots as few as can be."""
+    """With pieces and near slots as few as can be, and items as large."""
     with CudaBackend(EmulatedDevice()) as backend:
         rules = backend.openvm.rules
-        rules.piece, rules.round_piece, rules.near = 16, 16, 2
+        rules.piece, rules.round_piece, rules.near, rules.warp_items = 16, 16, 2, 0
         yield backend.openvm
 
 

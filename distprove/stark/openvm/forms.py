@@ -91,8 +91,8 @@ class SegmentForms:
         first = np.cumsum([0, *(air.interactions for air in airs)], dtype=np.int64)[:-1]
         own = np.arange(len(self._trace), dtype=np.int64) - first[self._trace]
         self._share = np.array(shares, dtype=np.uint32)[self._trace]
-        self._rows: Indices = np.array(rows, dtype=np.int64)[self._trace]
-        self._start: Indices = np.array(starts, dtype=np.int64)[self._trace] + own * self._rows
+        self._log_rows: Indices = np.array([own.bit_length() - 1 for own in rows], dtype=np.int64)[self._trace]
+        self._start: Indices = np.array(starts, dtype=np.int64)[self._trace] + (own << self._log_rows)
         """The place of each interaction's first fraction."""
         self._lengths = _joined([air.lengths for air in airs])
         self._buses = np.concatenate([air.buses for air in airs]) if airs else np.zeros(0, dtype=np.uint32)
@@ -158,16 +158,17 @@ class SegmentForms:
         From the last coordinate on, each value is computed once for all interactions whose places have the same bits.
         """
         eq, found = ext_one()[None], np.zeros((len(self._trace), 4), dtype=np.uint32)
-        places = np.zeros(1, dtype=np.int64)
+        places, log_rows = np.zeros(1, dtype=np.int64), np.bincount(self._log_rows, minlength=len(point) + 1)
         for bit in reversed(range(len(point) + 1)):
             own = self._start >> bit
             if bit < len(point):
-                below = np.unique(own)
-                high, low = ext_mul(eq, point[bit]), eq
-                both = np.stack((sub(low, high), high), axis=1).reshape(-1, 4)
+                below = own[np.flatnonzero(np.diff(own, prepend=-1))]  # places ascend
+                high = ext_mul(eq, point[bit])
+                both = np.stack((sub(eq, high), high), axis=1).reshape(-1, 4)
                 eq, places = both[2 * np.searchsorted(places, below >> 1) + (below & 1)], below
-            ended = np.flatnonzero(self._rows == 1 << bit) if bit < len(point) else np.flatnonzero(self._rows >> bit)
-            found[ended] = eq[np.searchsorted(places, own[ended])]
+            if log_rows[bit]:
+                ended = np.flatnonzero(self._log_rows == bit)
+                found[ended] = eq[np.searchsorted(places, own[ended])]
         return found
 
 
@@ -177,6 +178,6 @@ def _joined(parts: Sequence[Indices]) -> Indices:
 
 def _summed(places: Indices, values: Elements, size: int) -> Elements:
     """The sums of the values (n, 4) of each place, (size, 4)."""
-    found = np.zeros((size, 4), dtype=np.uint64)
-    np.add.at(found, places, values.astype(np.uint64))
-    return np.asarray(found % np.uint64(P)).astype(np.uint32)
+    found = np.zeros(4 * size, dtype=np.uint64)
+    np.add.at(found, (4 * places[:, None] + np.arange(4)).reshape(-1), values.astype(np.uint64).reshape(-1))
+    return np.asarray(found % np.uint64(P)).astype(np.uint32).reshape(size, 4)

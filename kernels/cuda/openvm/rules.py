@@ -52,6 +52,9 @@ ITEM_WEIGHT, MOST_TILES = 1 << 12, 32
 """Weight for which a block takes several tiles as one item, and most of these: its sums are written once for all."""
 KIND = 56
 """The first bit of a cell's kind in the word of its address. Must equal that in openvm_rules.cu."""
+WARP, WARP_ITEMS = 32, 8
+"""Threads that take an item of a round over the cube together. With more than WARP_ITEMS items for each of the warps
+that the device holds at a time, an item has several tiles."""
 BLOCK_SHARED = 1 << 10
 """Bytes of shared memory that the driver takes for a block."""
 
@@ -149,7 +152,7 @@ class Tasks:
 class CudaRules(OpenVmRules):
     """The kernels of one device, on its compute stream."""
 
-    piece, round_piece, near = PIECE, ROUND_PIECE, NEAR
+    piece, round_piece, near, warp_items = PIECE, ROUND_PIECE, NEAR, WARP_ITEMS
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -473,8 +476,14 @@ class _Rounds:
         words = np.concatenate(parts)
         left = words[:, 6].astype(np.int64) - np.arange(rounds + 1)[:, None]
         """Variables of each task in each round."""
-        pairs = -(-(1 << np.maximum(left - 1, 0)) // THREADS)
-        items = np.where(words[:, 8] == points, left == 0, (left > 0) * pairs)
+        pairs = 1 << np.maximum(left - 1, 0)
+        kernel = self._kernel = self._device.kernel(RULES, "openvm_round")
+        resident = kernel.blocks_per_sm(THREADS) * (THREADS // WARP) * self._device.sm_count
+        work = np.where(left > 0, -(-pairs // WARP), 0).sum(axis=1)
+        self._tiles = np.clip(work // max(1, rules.warp_items * resident), 1, MOST_TILES)
+        """Tiles of an item in each round: enough items for all warps, and few sums to write."""
+        tiled = -(-pairs // (WARP * self._tiles[:, None]))
+        items = np.where(words[:, 8] == points, left == 0, (left > 0) * tiled)
         starts = np.zeros((rounds + 1, len(words) + 1), dtype=np.uint32)
         np.cumsum(items, axis=1, out=starts[:, 1:])
         self._items: list[int] = starts[:, -1].tolist()
@@ -482,8 +491,8 @@ class _Rounds:
         self._tasks, self._starts = self._device.upload(words), self._device.upload(starts)
         self._sums = self._device.zeros((rounds + 1, points + 1, 4), np.uint64)
         self._next = self._device.zeros((rounds + 1,), np.uint32)
-        self._kernel = self._device.kernel(RULES, "openvm_round")
-        _, self._blocks, self._shared, self._far = rules.slots(self._kernel, bound, 4, max(1, max(self._items)))
+        most = grid_for(max(1, *self._items), THREADS // WARP)
+        _, self._blocks, self._shared, self._far = rules.slots(kernel, bound, 4, most)
         self._bound = bound
         constants = np.array([constants[0] for constants in bound.constants], dtype=np.int64).reshape(-1, 4)
         counts = np.array(variables, dtype=np.int64)
@@ -496,8 +505,9 @@ class _Rounds:
     def sums(self, number: int, cells: Array, heap: Array) -> Elements:
         """The sums of a round, as `RuleRounds.round_sums`."""
         if items := self._items[number]:
-            given = self._tasks, self._starts[number], self._count, np.uint32(number), cells, heap, self._sums[number]
-            blocks = min(items, self._blocks)
+            sizes = self._count, np.uint32(number), np.uint32(self._tiles[number])
+            given = self._tasks, self._starts[number], *sizes, cells, heap, self._sums[number]
+            blocks = min(grid_for(items, THREADS // WARP), self._blocks)
             rest = *self._far, self._next[number : number + 1]
             self._kernel.launch(blocks, THREADS, (*given, *rest), shared=self._shared)
         found = elements((self._device.download(self._sums[number]) % np.uint64(P)).astype(np.int64))

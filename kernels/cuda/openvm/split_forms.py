@@ -43,12 +43,22 @@ class SplitForms:
         self._terms: NDArray[np.int64] = np.array([term for term, *_ in moved], dtype=np.int64)
         self._places: NDArray[np.int64] = np.array([place[form, cell] for _, form, cell, _ in moved], dtype=np.int64)
         self._factors: Elements = np.array([factor for *_, factor in moved], dtype=np.uint32)
+        self._order: NDArray[np.int64] | None = None
+        """The term of each linear one, if each is a cell of its own."""
+        if len(moved) == len(place) and (self._factors == 1).all():
+            self._order = np.empty(len(place), dtype=np.int64)
+            self._order[self._places] = self._terms
 
     def bind(self, bound: BoundForms) -> tuple[BoundForms, BoundForms]:
         """The linear terms and the other ones with a proof's coefficients. The constants are with the other ones."""
-        sums = np.zeros((len(self.linear.term_nodes), 4), dtype=np.uint64)
-        np.add.at(sums, self._places, mul(bound.coefficients[self._terms], self._factors[:, None]).astype(np.uint64))
-        linear = BoundForms(self.linear, (sums % np.uint64(P)).astype(np.uint32), np.zeros_like(bound.constants))
+        if self._order is not None:
+            coefficients = bound.coefficients[self._order]
+        else:
+            sums = np.zeros((len(self.linear.term_nodes), 4), dtype=np.uint64)
+            scaled = mul(bound.coefficients[self._terms], self._factors[:, None])
+            np.add.at(sums, self._places, scaled.astype(np.uint64))
+            coefficients = (sums % np.uint64(P)).astype(np.uint32)
+        linear = BoundForms(self.linear, coefficients, np.zeros_like(bound.constants))
         return linear, BoundForms(self.rest, bound.coefficients[self._kept], bound.constants)
 
 

@@ -628,30 +628,39 @@ struct Between {
   }
 };
 
+// A warp takes an item: `tiles` tiles of 32 pairs. Few pairs are left in most rounds, so that many pieces must run at a time.
 // starts (count + 1): the first item of each task in this round, and the number of items.
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    openvm_round(const RoundTask* tasks, const u32* starts, u32 count, u32 round, const uint4* cells, const uint4* heap, u64* sums,
-                 u32* far, u64 far_words, u32* next) {
+    openvm_round(const RoundTask* tasks, const u32* starts, u32 count, u32 round, u32 tiles, const uint4* cells, const uint4* heap,
+                 u64* sums, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
   const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  const u32 lane = threadIdx.x % 32, items = starts[count];
   for (;;) {
-    const u32 item = taken(next);
-    if (item >= starts[count]) return;
+    u32 item = lane ? 0 : atomicAdd(next, 1u);
+    item = __shfl_sync(ALL, item, 0);
+    if (item >= items) return;
     const u32 number = last_before(count, item, [&](u32 i) { return starts[i]; });
     const RoundTask& task = tasks[number];
     const u64 rows = 1ull << (task.variables - round), pairs = rows > 1 ? rows / 2 : 1;
-    const u64 pair = (u64)(item - starts[number]) * THREADS + threadIdx.x;
+    u64 pair = (u64)(item - starts[number]) * tiles * 32 + lane;
     Ext found = Ext::zero();
-    if (pair < pairs) {
+    for (u32 tile = 0; tile < tiles && pair < pairs; ++tile, pair += 32) {
       Between at{reinterpret_cast<const u32*>(task.program.loads), cells + (task.first >> round) + 2 * pair, rows, (u32)task.at, {}, {}};
       at.fetch();
-      run<Extended>(task.program, slots, at, [&](u32, const Extended::Sum& sum) { found = bb::m::add(found, sum.of); });
+      Ext value = Ext::zero();
+      run<Extended>(task.program, slots, at, [&](u32, const Extended::Sum& sum) { value = bb::m::add(value, sum.of); });
       if (rows > 1) {
         const uint4* const eq = heap + rows + 2 * pair;
-        found = bb::m::mul(found, bb::m::add(bb::m::load(__ldg(eq)), bb::m::load(__ldg(eq + 1))));
+        value = bb::m::mul(value, bb::m::add(bb::m::load(__ldg(eq)), bb::m::load(__ldg(eq + 1))));
       }
+      found = bb::m::add(found, value);
     }
-    add_over_block(found, sums + 4 * task.sum);
+    __syncwarp();
+    found = over_lanes(found, 1);
+    if (lane == 0)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) atomicAdd(sums + 4 * task.sum + i, (u64)found[i]);
   }
 }
 
