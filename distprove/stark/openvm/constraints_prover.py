@@ -18,6 +18,7 @@ from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate as at_point
 from distprove.stark.openvm.univariate import from_cosets, multiply, on_subgroup, padded
 from distprove.steps import Steps
+from kernels.cpu.babybear_caller import CALLER, ext_dot, ext_mul, ext_powers, intt
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_rules import RuleTable, coset_shifts
@@ -26,14 +27,11 @@ from kernels.maths.babybear import (
     P,
     add,
     elements,
-    ext_dot,
-    ext_mul,
-    ext_powers,
     mul,
     sub,
     total,
 )
-from kernels.maths.babybear_ntt import intt, log2_of
+from kernels.maths.babybear_ntt import log2_of
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def prove_constraints(
     interactions. Returns the proof and the point of the claims about columns, its univariate coordinate first.
     """
     # 1. Complete the point, and draw the powers that combine an AIR's constraints.
-    k, run = kernels.babybear, 1 << log_skip
+    run = 1 << log_skip
     variables = max(0, log2_of(traces[0].height) - log_skip)
     point = list(bus_point)
     while len(point) < log_skip + variables:
@@ -143,7 +141,7 @@ def prove_constraints(
         on_cosets = rounds.coset_sums(forms, [trace.cosets for trace in traces])
     sums = first_polynomials(traces, on_cosets, max_degree, run)
     degree = (max_degree + 1) * (run - 1)
-    eq_on_rows = eq_table(k, point[:log_skip])
+    eq_on_rows = eq_table(CALLER, point[:log_skip])
     eq_rows, eq_one = intt(eq_on_rows, -2), intt(lagrange(log_skip, point[0]), -2)
 
     # 3. Claim each trace's share in the numerator and the denominator of the buses: its sum over D.

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.openvm.graph import Graph
+from kernels.cpu.babybear_caller import ext_mul
 from kernels.interface.openvm_rules import BoundForms, GraphProgram
-from kernels.maths.babybear import Elements, P, add, elements, ext, ext_mul, ext_one, mul, sub
+from kernels.maths.babybear import Elements, P, add, elements, ext, ext_one, mul, sub
 
 Indices = NDArray[np.int64]
 SUMS = 3

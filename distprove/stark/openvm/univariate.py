@@ -6,18 +6,16 @@ from functools import cache
 
 import numpy as np
 
+from kernels.cpu.babybear_caller import ext_mul, ext_powers, intt, ntt
 from kernels.interface.openvm_rules import coset_shifts
 from kernels.maths.babybear import (
     Elements,
     P,
     elements,
-    ext_mul,
-    ext_powers,
     mul,
     powers,
     total,
 )
-from kernels.maths.babybear_ntt import intt, ntt
 
 
 @cache
