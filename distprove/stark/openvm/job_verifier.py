@@ -14,6 +14,7 @@ from distprove.formats import canonical
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.proof import Proof
+from distprove.stark.openvm.expected import hex_of
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.key_file import key_from_bytes, key_to_bytes, read_key
 from distprove.stark.openvm.proof import OpenVmProof
@@ -60,7 +61,7 @@ class SwirlVerifier:
         return {
             "program": "AIRs of OpenVM 2",
             "arguments": {"airs": len(self.key.airs)},
-            "says": {"key hash": key_hash_text(self.key)},
+            "says": {"key hash": hex_of(self.key.pre_hash)},
             "security": {
                 "bits": security_bits(self.key),
                 "blowup": 1 << params.log_blowup,
@@ -73,11 +74,6 @@ class SwirlVerifier:
     @cached_property
     def _digest(self) -> bytes:
         return hashlib.sha256(canonical.encode(self.verification_key())).digest()
-
-
-def key_hash_text(key: OpenVmKey) -> str:
-    """The hash of a key as hexadecimal digits of its 8 elements' bytes, each little-endian."""
-    return key.pre_hash.astype("<u4").tobytes().hex()
 
 
 def key_in(record: dict[str, Any]) -> OpenVmKey:

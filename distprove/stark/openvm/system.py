@@ -16,7 +16,8 @@ from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
 from distprove.groth16.input_places import WHOLE_WITNESS, content_at, places_of
 from distprove.options import InputFile
 from distprove.stark.openvm.container import TRACES_MAGIC, Container
-from distprove.stark.openvm.job_verifier import SwirlVerifier, key_hash_text, public_values
+from distprove.stark.openvm.expected import hex_of
+from distprove.stark.openvm.job_verifier import SwirlVerifier, public_values
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.key_file import read_key
 from distprove.stark.openvm.options import SwirlOptions
@@ -56,7 +57,7 @@ class SwirlSystem(SwirlVerifier):
     def describe(self) -> dict[str, Any]:
         return {
             "key": self._name,
-            "key_hash": key_hash_text(self.key),
+            "key_hash": hex_of(self.key.pre_hash),
             "airs": len(self.key.airs),
             "stack": f"{self.key.params.w_stack} columns of 2^{self.key.params.log_height}",
             "security_bits": round(security_bits(self.key), 1),
