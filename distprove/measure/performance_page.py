@@ -62,7 +62,13 @@ UNITS = re.compile(r"([\d.,]+) (ms|s|[KMG]i?B|bits|a second|%(?: of the extensio
 LONG = 30
 """Words of a note from which on its clauses are a list."""
 
-FIRST_HEADS = {"filecoin": "circuit", "peers": "task", "versions": "task", "witness": "program"}
+FIRST_HEADS = {
+    "filecoin": "circuit",
+    "openvm-profile": "proof",
+    "peers": "task",
+    "versions": "task",
+    "witness": "program",
+}
 
 TITLES = {
     "msm": "Multi-scalar multiplication",
@@ -72,6 +78,7 @@ TITLES = {
     "groth16": "Groth16",
     "filecoin": "Filecoin's partitions",
     "stark": "STARK",
+    "openvm-profile": "OpenVM's proofs of a block",
     "versions": "STARKs on the CPU, one version beside the other",
     "peers": "Side by side with other provers",
     "witness": "Witness programs",
