@@ -38,5 +38,10 @@ class OpenVmKernels(ABC):
         """Return base elements, or extension elements in a last axis of 4, in the backend's memory."""
 
     @abstractmethod
+    def adopt(self, array: Array) -> Array:
+        """Turn canonical elements, which were copied to the backend's memory as they are, into the backend's form, in
+        place. Returns the array."""
+
+    @abstractmethod
     def download(self, array: Array) -> Elements:
         """Wait for an array and return it on the host."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from distprove.measure.openvm_segments import key_of as key_of_segment
 from distprove.measure.openvm_segments import log_stacked, read_profile, scaled, traces_of
+from distprove.options import InputFile
 from distprove.stark.openvm.prover import prove
+from distprove.stark.openvm.system import SwirlSystem
 from distprove.stark.openvm.traces import read_traces
 from distprove.steps import Steps
 from kernels.cuda.backend import CudaBackend
 from kernels.maths.babybear import P
 from tests.support import ROOT
 from tests.support.numpy_babybear import NumpyBabyBear
-from tests.support.openvm_golden import GOLDEN, NAMES, key_of, proof_bytes
+from tests.support.openvm_golden import GOLDEN, NAMES, key_of, key_path, proof_bytes
 
 pytestmark = pytest.mark.gpu
 
@@ -34,6 +37,22 @@ def test_the_same_bytes_as_their_prover(name: str, cuda: CudaBackend) -> None:
     key = key_of(name)
     proof = prove(cuda.openvm, key, read_traces(GOLDEN / name / "traces.bin", key), Steps())
     assert proof.to_bytes() == proof_bytes(name)
+
+
+def test_partitions_of_a_job_one_staged_while_another_is_proven(cuda: CudaBackend) -> None:
+    sources = [InputFile(str(i), GOLDEN / "mixed" / "traces.bin") for i in range(3)]
+    system = SwirlSystem(key_path("mixed"), sources)
+    work = [(each, system.synthesiser({}, 1).synthesise(each)) for each in system.plan()]
+    prover, proofs = system.prover({}, cuda), []
+    staged = prover.stage(*work[0])
+    for i in range(3):
+        with ThreadPoolExecutor(1) as beside:
+            following = beside.submit(prover.stage, *work[i + 1]) if i < 2 else None
+            proofs.append(staged.start().result()[0].data["proof"])
+            staged.release()
+            staged = staged if following is None else following.result()
+    prover.close()
+    assert proofs == [proof_bytes("mixed")] * 3
 
 
 @pytest.mark.parametrize("log_n", [1, 9, 16])

@@ -51,7 +51,7 @@ def prove(
     ordered = sorted(traces, key=lambda trace: (-trace.height, trace.air))
     airs = [key.airs[trace.air] for trace in ordered]
     with steps("load"):
-        common = [kernels.load(trace.common) for trace in ordered]
+        common = [trace.load(kernels) for trace in ordered]
     with steps("main_stack"):
         main = commit(kernels, params, common)
         del common  # the stack has the traces

@@ -24,7 +24,7 @@ from distprove.stark.openvm.options import SwirlOptions
 from distprove.stark.openvm.parts import PartCommitments
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.security import security_bits
-from distprove.stark.openvm.traces import TRACES_FORMAT, AirTrace, parse_traces
+from distprove.stark.openvm.traces import TRACES_FORMAT, AirTrace, StagedTrace, parse_traces
 from distprove.stark.openvm.verifier import verify
 from distprove.steps import Steps
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
@@ -104,8 +104,8 @@ class SwirlSynthesiser:
 
 
 class SwirlProver:
-    """Proves partitions on one backend, and keeps commitments to parts that proofs share. Implements
-    `distprove.system.Prover`."""
+    """Proves partitions on one backend, and keeps commitments to parts that proofs share. The traces of the next one
+    are copied meanwhile. Implements `distprove.system.Prover` and `Stages`."""
 
     def __init__(self, key: OpenVmKey, backend: Backend) -> None:
         self._key, self._backend = key, backend
@@ -118,14 +118,31 @@ class SwirlProver:
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         """Prove the traces. Raises UnsatisfiedWitness if they do not balance the buses, or do not fit the stack."""
+        staged = self.stage(partition, witness)
+        try:
+            return staged.start(challenge).result()
+        finally:
+            staged.release()
+
+    def stage(self, partition: Partition, witness: Witness) -> StagedSwirl:
+        """Begin to copy the traces. Raises OutOfMemory."""
+        staged = StagedSwirl(self, partition)
+        try:
+            staged.read(_traces(self._key, witness.arrays["file"], partition.name), self._backend)
+        except BaseException:
+            staged.release()
+            raise
+        return staged
+
+    def prove(self, partition: Partition, traces: Sequence[AirTrace]) -> tuple[PartitionProof, StepTimes]:
+        """Prove traces of a partition. Raises UnsatisfiedWitness as `prove_partition`."""
         traffic, busy, steps = self._backend.traffic.snapshot(), self._backend.watch_busy(), Steps()
-        with steps("read"):
-            traces = _traces(self._key, witness.arrays["file"], partition.name)
         try:
             proof = prove(self._backend.openvm, self._key, traces, steps, self._parts)
         except UsageError as error:
             raise UnsatisfiedWitness(f"partition {partition.name}: {error}") from None
-        busy.end()
+        finally:
+            busy.end()
         times, moved = steps.times, self._backend.traffic.since(traffic)
         times.on_device, times.to_device, times.to_host = busy.time(), moved.to_device, moved.to_host
         made = PartitionProof(partition.name, partition.digest, public_values(proof), {"proof": proof.to_bytes()})
@@ -145,6 +162,40 @@ class SwirlProver:
     def close(self) -> None:
         """Let go of the commitments of parts, whose memory the backend then uses for other things."""
         self._parts = None
+
+
+class StagedSwirl:
+    """Traces on their way to the device. Implements `distprove.system.StagedPartition`."""
+
+    def __init__(self, prover: SwirlProver, partition: Partition) -> None:
+        self._prover, self._partition = prover, partition
+        self._traces: list[StagedTrace] = []
+
+    def read(self, traces: Sequence[AirTrace], backend: Backend) -> None:
+        """Begin to copy the traces. Raises OutOfMemory, after which `release` frees those that were begun."""
+        for trace in traces:
+            self._traces.append(StagedTrace.of(trace, backend))
+
+    def start(self, challenge: bytes | None = None) -> ProvenSwirl:
+        return ProvenSwirl(*self._prover.prove(self._partition, self._traces))
+
+    def release(self) -> None:
+        for trace in self._traces:
+            trace.staged.release()
+        self._traces = []
+
+
+class ProvenSwirl:
+    """A proof that is made. Implements `distprove.system.PendingProof`."""
+
+    def __init__(self, proof: PartitionProof, times: StepTimes) -> None:
+        self._made = proof, times
+
+    def wait(self) -> None:
+        """The proof is there."""
+
+    def result(self) -> tuple[PartitionProof, StepTimes]:
+        return self._made
 
 
 def _traces(key: OpenVmKey, file: NDArray[Any], name: str) -> tuple[AirTrace, ...]:

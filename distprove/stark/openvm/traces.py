@@ -15,6 +15,10 @@ import numpy as np
 from distprove.errors import FormatError
 from distprove.stark.openvm.container import TRACES_MAGIC, Container, Writer, digest, fields, integers
 from distprove.stark.openvm.key import OpenVmAir, OpenVmKey
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.interface.openvm import OpenVmKernels
+from kernels.interface.staged import Staged
 from kernels.maths.babybear import Elements, P
 
 TRACES_FORMAT = "openvm-traces"
@@ -46,6 +50,28 @@ class AirTrace:
     def height(self) -> int:
         """Number of rows, a power of two."""
         return int(self.common.shape[1])
+
+    def load(self, kernels: OpenVmKernels) -> Array:
+        """Return the common columns in the backend's memory, for one proof."""
+        return kernels.load(self.common)
+
+
+@dataclass(frozen=True)
+class StagedTrace(AirTrace):
+    """A trace whose common columns are on their way to a backend. It serves one proof."""
+
+    staged: Staged = field(repr=False)
+    """The columns as they are in `common`."""
+
+    def load(self, kernels: OpenVmKernels) -> Array:
+        """Return the common columns in the backend's memory, which the staged ones are turned into."""
+        return kernels.adopt(self.staged.array())
+
+    @classmethod
+    def of(cls, trace: AirTrace, backend: Backend) -> StagedTrace:
+        """Begin to copy a trace. Raises OutOfMemory."""
+        staged = backend.stage(trace.common)
+        return cls(trace.air, trace.public_values, trace.common, trace.cached, staged)
 
 
 def read_traces(path: Path, key: OpenVmKey) -> tuple[AirTrace, ...]:

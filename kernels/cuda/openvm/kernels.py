@@ -52,7 +52,9 @@ class CudaOpenVm(OpenVmKernels):
         self.opening.clear()
 
     def load(self, host: Elements) -> Array:
-        array = self._device.upload(np.ascontiguousarray(host, dtype=np.uint32))
+        return self.adopt(self._device.upload(np.ascontiguousarray(host, dtype=np.uint32)))
+
+    def adopt(self, array: Array) -> Array:
         if array.size:
             kernel = self._device.kernel(SOURCE, "babybear_to_montgomery")
             kernel.launch_items(int(array.size), (array, np.uint64(array.size)))
