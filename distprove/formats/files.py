@@ -202,6 +202,21 @@ BEGIN = 64
 """Bytes at the beginning of a file that may tell its kind."""
 
 
+_BEGINNINGS = {
+    b"zkey": "as a .zkey",
+    b"wtns": "as a .wtns",
+    b"r1cs": "as an .r1cs",
+    b"ptau": "as a .ptau",
+    b"\x7fELF": "as an ELF file",
+    b"\0asm": "as a .wasm",
+    b"OVMKEY01": "as a key of OpenVM 2 (--openvm-key)",
+    b"OVMTRC01": "as traces of OpenVM 2 (--traces)",
+    b"\x03\0\0\0": "as a proof of OpenVM 2 (verify --openvm-key KEY)",
+    b"{": "as JSON",
+}
+"""How files of other kinds begin, for messages."""
+
+
 def read_bounded(
     path: Path,
     limit: int,
@@ -228,8 +243,9 @@ def read_bounded(
     with open(descriptor, "rb") as file:
         if size > limit:
             raise FormatError(f"{path}: larger than {limit} bytes")
-        if not os.pread(descriptor, BEGIN, 0).startswith(begins):
-            raise FormatError(f"{path}: not {kind}: it begins with other bytes")
+        if not (found := os.pread(descriptor, BEGIN, 0)).startswith(begins):
+            seen = next((name for start, name in _BEGINNINGS.items() if found.startswith(start)), "with other bytes")
+            raise FormatError(f"{path}: not {kind}: it begins {seen}")
         # Reading allocates what it asks for: the file's size, not the limit, and a byte more to see that it ends there.
         data = file.read(size + 1)
     if len(data) > size:

@@ -60,6 +60,16 @@ def test_refuses_other_keys_changed_proofs_and_files_that_are_none(tmp_path: Pat
         assert done.exit_code == code, done.output
 
 
+def test_files_in_each_others_place_are_named() -> None:
+    key, traces = key_path(NAME), GOLDEN / NAME / "traces.bin"
+    for proof, given, seen in (
+        (key, key, "as a key of OpenVM 2 (--openvm-key)"),
+        (PROOF, traces, "as traces of OpenVM 2 (--traces)"),
+        (PROOF, PROOF, "as a proof of OpenVM 2"),
+    ):
+        assert f"it begins {seen}" in why_refused(run("verify", proof, "--openvm-key", given, *TOY))
+
+
 def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
     """The hash of a key does not cover the AIRs' names, so that anyone can change them in a file."""
     data, key = key_path(NAME).read_bytes(), tmp_path / "key.bin"
