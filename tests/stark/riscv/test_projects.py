@@ -6,6 +6,7 @@ information: they run where no toolchain is.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import re
@@ -25,6 +26,7 @@ from distprove.stark.riscv.elf import Elf, Symbol, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs
 from distprove.stark.riscv.project import LANGUAGES, make_project
 from distprove.stark.riscv.values import U64, decode, encode
+from kernels.cpu.keccak import keccak256
 from tests.cli.conftest import run, why_refused
 from tests.support import ROOT
 from tests.support.guest_projects import build
@@ -182,6 +184,54 @@ def test_memory_is_taken_back_and_a_failure_says_where(language: str, example: s
     assert (code, output.rstrip(b"\0")) == (254, b"\xc8\xff\xff\x03\x09" + b"\xff" * 9 + b"\x01\x02hi")
     assert "the last line" in debug
     assert f"main.{'c' if language == 'c' else 'rs'}" in debug
+
+
+HASHES_C = """
+#include "hash.h"
+#include "values.h"
+
+int main(void) {
+  Reader in = open_private();
+  size_t size;
+  const uint8_t* bytes = get_bytes(&in, &size);
+  uint8_t digest[32];
+  for (size_t from = 0; from <= size; ++from) {
+    sha256(bytes + from, size - from, digest);
+    write_bytes(digest, 32);
+    keccak256(bytes + from, size - from, digest);
+    write_bytes(digest, 32);
+  }
+  return 0;
+}
+"""
+HASHES_RUST = """
+#![no_std]
+#![no_main]
+extern crate alloc;
+use alloc::vec::Vec;
+
+guest::entry!(main);
+
+fn main() {
+    let bytes: Vec<u8> = guest::read();
+    for from in 0..=bytes.len() {
+        guest::write_bytes(&guest::sha256(&bytes[from..]));
+        guest::write_bytes(&guest::keccak256(&bytes[from..]));
+    }
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("language", "example"), [("c", HASHES_C), ("rust", HASHES_RUST)])
+def test_bytes_of_any_length_and_address_are_hashed(language: str, example: str, tmp_path: Path) -> None:
+    """Lengths around one and two blocks of both hashes, and all four alignments."""
+    data = bytes((7 * k + 3) % 256 for k in range(280))
+    elf = build(tmp_path / "hashes", language, example)
+    code, output, _ = ran(elf, encode(bytes, data))
+    tails = [data[start:] for start in range(len(data) + 1)]
+    assert code == 0
+    assert output == b"".join(hashlib.sha256(tail).digest() + keccak256(tail) for tail in tails)
 
 
 def test_run_shows_the_debug_stream(tmp_path: Path) -> None:

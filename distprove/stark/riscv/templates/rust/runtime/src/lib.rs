@@ -5,11 +5,13 @@ extern crate alloc;
 
 mod debug;
 mod guest;
+mod hash;
 mod heap;
 mod values;
 
 pub use debug::debug_print;
 pub use guest::*;
+pub use hash::{keccak256, sha256};
 pub use values::{commit, read, read_public_value, write_bytes};
 
 /// Names the function with which the guest starts: `entry!(main)`. It takes nothing and returns nothing; `exit` ends the
