@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from distprove.errors import InvalidKey
 from distprove.groth16.combinations import coefficients, combination, same_pairing
 from distprove.groth16.key import Points, ProvingKey
 from distprove.groth16.keyfile import AnyProvingKey
-from distprove.groth16.params import ParamsKey, wires_of
+from distprove.groth16.params import EncodedPoints, ParamsKey, wires_of
 from distprove.groth16.vectors import finite
 from distprove.groth16.zkey import ZKey
 from kernels.host import cache
@@ -29,12 +30,13 @@ from kernels.interface.backend import Backend
 from kernels.maths.curves import Group
 from kernels.maths.encoding import generator
 
-VERSION = 2
+VERSION = 3
 """Version of the check. It must be raised whenever the check begins to refuse a key that it accepted before."""
-REMEMBERED_BYTES = 1 << 18
-"""Smallest key that is remembered, in bytes of its file. Smaller ones take at most 0.12 s of CPU."""
-_ROWS = 1 << 16
-"""Points that are copied, hashed and checked at a time."""
+REMEMBERED_BYTES, REMEMBERED_BESIDE_A_GPU = 1 << 18, 1 << 30
+"""Smallest key that is remembered, in bytes of its file. Smaller ones take a CPU at most 0.12 s; a GPU checks so many
+points at a time that a smaller one's check is no longer than its hash."""
+_ROWS, _PIECES = 1 << 16, 16
+"""Points that are hashed together, and how many times as many are copied and checked at a time."""
 _ROWS_AT_ONCE = 1 << 24
 """Points that are checked at a time without a record. Where the file's encoding is another, as many are decoded."""
 _SUFFIX = ".checked"
@@ -61,32 +63,44 @@ def check_key(zkey: ProvingKey, backend: Backend) -> None:
 def check_key_once(zkey: ProvingKey, backend: Backend) -> None:
     """Check the key as `check_key` does, unless the user's cache remembers that these points have passed.
 
-    Only checks on the CPU are remembered: a GPU checks many points at a time, and a hash on one core may take longer.
-    Nothing depends on the cache: where it cannot be read or written, or others could change it, the key is checked.
+    Small keys are not remembered: their check takes no longer than a look into the cache. Nothing depends on the cache:
+    where it cannot be read or written, or others could change it, the key is checked.
     """
-    if backend.name != "cpu" or zkey.data.nbytes < REMEMBERED_BYTES:
+    if zkey.data.nbytes < (REMEMBERED_BYTES if backend.name == "cpu" else REMEMBERED_BESIDE_A_GPU):
         check_key(zkey, backend)
         return
     folder = cache.user_cache_dir("checked-keys")
-    record = cache.find(folder, _digest(zkey), _SUFFIX)
-    if record is None:
-        digest = _digest(zkey, _checker(zkey, backend))
-        record = cache.keep(folder, digest, _SUFFIX, lambda file: file.write(_RECORD))
+    with ThreadPoolExecutor(backend.threads) as threads:
+        record = cache.find(folder, _digest(zkey, threads), _SUFFIX)
+        if record is None:
+            digest = _digest(zkey, threads, _checker(zkey, backend))
+            record = cache.keep(folder, digest, _SUFFIX, lambda file: file.write(_RECORD))
     if record is not None:
         record.close()
 
 
-def _digest(zkey: ProvingKey, check: CheckPoints | None = None) -> str:
-    """SHA-256, in hexadecimal, of the version of the check, the curve and all points, each of which passes `check`."""
+def _digest(zkey: ProvingKey, threads: ThreadPoolExecutor, check: CheckPoints | None = None) -> str:
+    """SHA-256, in hexadecimal, of the version of the check, the curve, and the digest of every `_ROWS` points, all of
+    which pass `check`. Points count as the file encodes them."""
     digest = hashlib.sha256(f"distprove groth16 key check {VERSION} {zkey.curve.name}\n".encode())
     for name, group, points in _sections(zkey):
-        digest.update(f"{name} {group.name} {len(points)}\n".encode())
-        for first in range(0, len(points), _ROWS):
-            copy = np.array(points[first : first + _ROWS], order="C")
-            digest.update(copy.data)
+        stored = points.stored if isinstance(points, EncodedPoints) else points
+        form = "encoded" if isinstance(points, EncodedPoints) else "words"
+        digest.update(f"{name} {group.name} {len(points)} {form}\n".encode())
+        for first in range(0, len(points), _PIECES * _ROWS):
+            rows = stored[first : first + _PIECES * _ROWS]
             if check is not None:
-                check(name, group, copy, first)
+                rows = np.array(rows, order="C")  # what is hashed is what is checked
+            pieces = [rows[begin : begin + _ROWS] for begin in range(0, len(rows), _ROWS)]
+            for piece in threads.map(_hashed, pieces):
+                digest.update(piece)
+            if check is not None:
+                check(name, group, points.decoded(rows, first) if isinstance(points, EncodedPoints) else rows, first)
     return digest.hexdigest()
+
+
+def _hashed(rows: HostArray) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(rows).data).digest()
 
 
 def _sections(zkey: ProvingKey) -> tuple[tuple[str, Group, Points], ...]:

@@ -61,20 +61,25 @@ class EncodedPoints(PointSlices):
     section: str
     """The names of the file and of the section, for errors."""
     group: Group
-    raw: Bytes = field(repr=False)
+    stored: Bytes = field(repr=False)
+    """What the file has of them, (n, SIZE)."""
     threads: int = 1
     """Threads that decode."""
 
     @property
     def nbytes(self) -> int:
-        return int(self.raw.nbytes)
+        return int(self.stored.nbytes)
 
     def __len__(self) -> int:
-        return int(self.raw.shape[0])
+        return int(self.stored.shape[0])
 
     def __getitem__(self, which: slice) -> Words:
         """Decode some points, (n, point_limbs). Raises InvalidKey for infinity and what is not canonical."""
-        return decode(self.group, self.raw[which], self.section, which.indices(len(self))[0], threads=self.threads)
+        return self.decoded(self.stored[which], which.indices(len(self))[0])
+
+    def decoded(self, rows: Bytes, first: int) -> Words:
+        """Decode a copy of the file's points from the number `first` on, as a slice is."""
+        return decode(self.group, rows, self.section, first, threads=self.threads)
 
 
 class _Reader:

@@ -18,7 +18,7 @@ from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
 from distprove.circuits.linear import Linear
 from distprove.errors import FormatError, InputError, InvalidKey, UsageError
-from distprove.groth16 import zcash
+from distprove.groth16 import key_check, zcash
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.key import SECTIONS, SINGLE, KeyPoints
 from distprove.groth16.key_check import check_key
@@ -408,6 +408,33 @@ def test_a_circuit_by_templates_has_the_same_key(
         assert (tmp_path / f"templates{suffix}").read_bytes() == (tmp_path / f"rows{suffix}").read_bytes()
     with pytest.raises(UsageError, match=r"make a \.params file"):
         setup(some_circuit().system(), insecure_dev=True, backend=backend, out=tmp_path / "key.zkey")
+
+
+def test_a_params_file_is_checked_once(
+    made: Made, backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(key_check, "REMEMBERED_BYTES", 0)
+    monkeypatch.setattr(key_check, "_ROWS", 3)
+    monkeypatch.setattr(key_check, "_PIECES", 2)
+    records = tmp_path / "distprove" / "checked-keys"
+
+    def whole(content: np.ndarray) -> None:
+        key_check.check_key_once(read_params(content, lambda: made.circuit.r1cs, name="key.params"), backend)
+
+    good = np.frombuffer(made.content, dtype=np.uint8)
+    whole(good)
+    (record,) = records.iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(backend.groups, "check_points", lambda *_: pytest.fail("checked again"))
+        whole(good)
+    for at, count in places(made).values():
+        for place in (at, at + count * 96 - 1):
+            bad = good.copy()
+            bad[place] ^= 1
+            with pytest.raises(InvalidKey, match="section"):
+                whole(bad)
+    assert list(records.iterdir()) == [record]
 
 
 def test_a_key_of_a_circuit_in_python_needs_no_file_of_it(tmp_path: Path, backend: Backend) -> None:
