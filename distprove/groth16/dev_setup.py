@@ -8,14 +8,18 @@ the circuit's size is a backend operation, so that a GPU makes a key of 2^20 con
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.qap import Program
+from distprove.groth16.resident import picking
+from distprove.groth16.vectors import finite
 from kernels.interface.arrays import Array, Empty, HostArray
 from kernels.interface.backend import Backend
+from kernels.interface.groups import PointSlices
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Curve, Field, Group
@@ -159,6 +163,57 @@ def key_points(curve: Curve, scalars: KeyScalars, backend: Backend, empty_host: 
         b2=vector(Group.G2, scalars.b),
         c=vector(Group.G1, scalars.c),
         h=vector(Group.G1, scalars.h),
+    )
+
+
+class ScalarPoints(PointSlices):
+    """Points that are made when a slice of them is taken: multiples of a group's generator by secret scalars."""
+
+    at_once = 1 << 20
+
+    def __init__(self, backend: Backend, curve: Curve, group: Group, scalars: Array) -> None:
+        """`scalars` is (n, limbs) in Montgomery form in the backend's memory."""
+        self._backend, self._curve, self._group, self._scalars = backend, curve, group, scalars
+
+    def __len__(self) -> int:
+        return len(self._scalars)
+
+    def __getitem__(self, which: slice) -> HostArray:
+        backend, curve, group = self._backend, self._curve, self._group
+        standard = backend.vectors.from_montgomery(curve.fr, self._scalars[which])
+        return backend.to_host(backend.groups.fixed_base(curve, group, generator(curve, group), standard))
+
+    def finite(self) -> NDArray[np.bool_]:
+        """Which points are not at infinity."""
+        found = np.empty(len(self), np.bool_)
+        for begin in range(0, len(self), POINTS_AT_ONCE):
+            words = self._backend.to_host(self._scalars[begin : begin + POINTS_AT_ONCE])
+            found[begin : begin + POINTS_AT_ONCE] = finite(words)
+        return found
+
+    def at(self, wires: HostArray) -> ScalarPoints:
+        """The points of some wires, ascending."""
+        if len(wires) == len(self):
+            return self
+        matrix = picking(self._curve.fr, len(self), self._backend, wires)
+        return ScalarPoints(self._backend, self._curve, self._group, self._backend.sparse.spmv(matrix, self._scalars))
+
+
+def dev_slices(qap: AnyProgram, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
+    """As `dev_points`, but the vectors, other than `ic`, are `ScalarPoints`: the host holds a slice at a time."""
+    scalars = key_scalars(qap, waste, backend, monomial=monomial)
+
+    def points(group: Group, elements: Array) -> ScalarPoints:
+        return ScalarPoints(backend, qap.curve, group, elements)
+
+    nothing = replace(scalars, **dict.fromkeys(("a", "b", "c", "h"), scalars.a[:0]))
+    return replace(
+        key_points(qap.curve, nothing, backend, np.empty),
+        a=points(Group.G1, scalars.a),
+        b1=points(Group.G1, scalars.b),
+        b2=points(Group.G2, scalars.b),
+        c=points(Group.G1, scalars.c),
+        h=points(Group.G1, scalars.h),
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,11 +27,11 @@ from numpy.typing import NDArray
 
 from distprove.errors import FormatError, InputError, InvalidKey, typed
 from distprove.formats.files import replacing
-from distprove.groth16 import points
 from distprove.groth16.binfile import Bytes, Source, load
+from distprove.groth16.dev_setup import ScalarPoints
 from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.points import Words
+from distprove.groth16.points import Words, chunks_to_bytes
 from distprove.groth16.qap import Qap, log_domain_of
 from distprove.groth16.r1cs import R1cs, R1csFile
 from distprove.groth16.templated import TemplatedQap, TemplatedSystem
@@ -277,33 +278,36 @@ def wires_of(matrix: SparseRows) -> NDArray[np.uint32]:
 def write_params(path: str | os.PathLike[str], qap: Qap | TemplatedQap, key: KeyPoints, backend: Backend) -> None:
     """Write a `.params` file and beside it the `.vk`. `qap` has bellperson's order of rows, and the H points of `key`
     are in the monomial basis. Raises InvalidKey for a circuit that bellperson's parameters cannot hold."""
-    occur: dict[str, PointSlices] = {}
+    points: dict[str, Words | PointSlices] = {"H": key.h, "L": key.c}
     for section, vector, matrix in (("A", key.a, qap.a), ("B1", key.b1, qap.b), ("B2", key.b2, qap.b)):
-        there, wires = np.flatnonzero(finite(vector)), wires_of(matrix)
+        there, wires = np.flatnonzero(_finite(vector)), wires_of(matrix)
         if not np.array_equal(there, wires):
             odd = np.setxor1d(there, wires)[0]
             raise InvalidKey(
                 f"section {section}: the terms of wire {odd} cancel, so that a prover could not find its point"
             )
-        occur[section] = PickedPoints(vector, wires)
+        points[section] = vector.at(wires) if isinstance(vector, ScalarPoints) else PickedPoints(vector, wires)
     for section, vector, first in (("IC", key.ic, 0), ("L", key.c, qap.n_public + 1)):
-        idle = np.flatnonzero(~finite(vector))
+        idle = np.flatnonzero(~_finite(vector))
         if idle.size:
             raise InvalidKey(
                 f"wire {first + int(idle[0])} is in no constraint, and bellperson's parameters have a point for each "
                 f"(section {section}): leave the wire out of the circuit"
             )
-    vectors: dict[str, Words | PointSlices] = {"H": key.h, "L": key.c, **occur}
     target = Path(path)
     try:
         with replacing(target) as out:
             _write_vk(out, key, backend)
             for section, group in _VECTORS:
-                _write_vector(out, group, vectors[section], backend)
+                _write_vector(out, group, points[section], backend)
         with replacing(vk_beside(target)) as out:
             _write_vk(out, key, backend)
     except OSError as error:
         raise typed(error, target) from None
+
+
+def _finite(vector: Words | ScalarPoints) -> NDArray[np.bool_]:
+    return vector.finite() if isinstance(vector, ScalarPoints) else finite(vector)
 
 
 def vk_beside(path: Path) -> Path:
@@ -319,9 +323,16 @@ def _write_vk(out: BinaryIO, key: KeyPoints, backend: Backend) -> None:
 
 def _write_vector(out: BinaryIO, group: Group, vector: Words | PointSlices, backend: Backend) -> None:
     out.write(len(vector).to_bytes(4, "big"))
-    out.writelines(_encoded(group, vector, backend))
+    written: Future[int] | None = None
+    with ThreadPoolExecutor(1) as writer:  # a slice is written while the next one is made
+        for encoded in _encoded(group, vector, backend):
+            if written is not None:
+                written.result()
+            written = writer.submit(out.write, encoded)
+        if written is not None:
+            written.result()
 
 
-def _encoded(group: Group, vector: Words | PointSlices, backend: Backend) -> Iterable[bytes]:
+def _encoded(group: Group, vector: Words | PointSlices, backend: Backend) -> Iterable[memoryview]:
     """Finite points in zcash's uncompressed form, which is the same as snarkjs' for them."""
-    return points.chunks_to_bytes(CURVE, group, vector, backend)
+    return chunks_to_bytes(CURVE, group, vector, backend)

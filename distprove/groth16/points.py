@@ -43,14 +43,17 @@ def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
     return to_big_endian(curve, group, points.reshape(-1, curve.point_limbs(group))).tobytes()
 
 
-def chunks_to_bytes(curve: Curve, group: Group, points: HostArray | PointSlices, backend: Backend) -> Iterator[bytes]:
+def chunks_to_bytes(
+    curve: Curve, group: Group, points: HostArray | PointSlices, backend: Backend
+) -> Iterator[memoryview]:
     """Encode many points as `to_bytes` does, on the host threads of `backend`; yields the encoding in pieces.
 
     `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, the form of a key's mapped sections.
     """
-    for start in range(0, len(points), _CHUNK):
-        chunk = np.ascontiguousarray(points[start : start + _CHUNK])
-        yield to_big_endian(curve, group, chunk, backend.threads).tobytes()
+    at_once = points.at_once if isinstance(points, PointSlices) else _CHUNK
+    for start in range(0, len(points), at_once):
+        chunk = np.ascontiguousarray(points[start : start + at_once])
+        yield to_big_endian(curve, group, chunk, backend.threads).data
 
 
 def chunks_to_compressed(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:

@@ -236,8 +236,8 @@ def _check_hashes(ptau: Ptau, contributions: tuple[PtauContribution, ...], backe
         raise InvalidCeremony(f"{ptau.name}: the response hash of the last contribution is not that of the sections")
     digest = hashlib.blake2b(response.digest())
     for _, group, points in _sections(ptau):
-        for part in chunks_to_bytes(curve, group, points, backend):
-            digest.update(part)
+        for encoded in chunks_to_bytes(curve, group, points, backend):
+            digest.update(encoded)
     if digest.digest() != last.next_challenge:
         raise InvalidCeremony(f"{ptau.name}: the next challenge is not the hash of the sections")
 

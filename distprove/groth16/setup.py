@@ -18,7 +18,7 @@ from distprove.errors import UsageError
 from distprove.formats.files import require_apart
 from distprove.groth16 import params
 from distprove.groth16.ceremony import ceremony_hash, check_ptau, initial_points, with_delta
-from distprove.groth16.dev_setup import ToxicWaste, dev_points
+from distprove.groth16.dev_setup import ToxicWaste, dev_points, dev_slices
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.phase2 import DeltaKey, contribution, contribution_hash
 from distprove.groth16.ptau import Ptau, read_ptau
@@ -88,7 +88,7 @@ def setup(
     if bellperson:
         ordered = params.bellperson_qap(r1cs) if isinstance(r1cs, R1cs) else params.templated_qap(r1cs)
         with steps("points"):
-            points = dev_points(ordered, ToxicWaste.draw(ordered), backend, monomial=True)
+            points = dev_slices(ordered, ToxicWaste.draw(ordered), backend, monomial=True)
         with steps("write"):
             params.write_params(out, ordered, points, backend)
         report.size = os.stat(out).st_size

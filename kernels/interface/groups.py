@@ -7,7 +7,7 @@ Scalars have shape (n, limbs) and are canonical integers, not in Montgomery form
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,10 @@ class PointTable(Protocol):
 
 
 class PointSlices(ABC):
-    """Points that are read or decoded slice by slice."""
+    """Points that are read, decoded or made slice by slice."""
+
+    at_once: ClassVar[int] = 1 << 16
+    """Points of a slice that is worth its while."""
 
     @abstractmethod
     def __len__(self) -> int: ...
