@@ -33,8 +33,27 @@ def elf_file(
     return start + headers + body
 
 
-def code_file(code: Sequence[int], address: int = 0x10000, data: bytes = b"", data_address: int = 0x20000) -> bytes:
-    """An ELF32 file of instruction words, and a writable segment of 4 KiB that begins with `data`."""
+def elf64_file(
+    segments: Sequence[tuple[int, bytes, int]], entry: int, *, sizes: Sequence[int | None] = (), flags: int = 0
+) -> bytes:
+    """The same as ELF64."""
+    at = 64 + 56 * len(segments)
+    headers, body = b"", b""
+    for i, (address, data, access) in enumerate(segments):
+        size = sizes[i] if i < len(sizes) else None
+        numbers = (1, access, at + len(body), address, address, len(data), len(data) if size is None else size, 4)
+        headers += struct.pack("<2I6Q", *numbers)
+        body += data
+    identity = b"\x7fELF\x02\x01\x01"
+    start = struct.pack("<16sHHIQQQIHHHHHH", identity, 2, 243, 1, entry, 64, 0, flags, 64, 56, len(segments), 64, 0, 0)
+    return start + headers + body
+
+
+def code_file(
+    code: Sequence[int], address: int = 0x10000, data: bytes = b"", data_address: int = 0x20000, xlen: int = 32
+) -> bytes:
+    """An ELF file of instruction words, and a writable segment of 4 KiB that begins with `data`."""
     words = struct.pack(f"<{len(code)}I", *code)
     segments = [(address, words, READ | EXECUTE), (data_address, data, READ | WRITE)]
-    return elf_file(segments, address, sizes=[None, 4096])
+    make = elf_file if xlen == 32 else elf64_file
+    return make(segments, address, sizes=[None, 4096])

@@ -1,4 +1,4 @@
-"""A plain interpreter of RV32IM, written from the instruction set manual alone, which keeps docs/riscv.md's record.
+"""A plain interpreter of RV32IM and RV64IM, from the instruction set manual alone, which keeps docs/riscv.md's record.
 
 It is what the executor and the tables are compared with, so it takes nothing from either but the form of the record.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, STATE_WORDS, Image, Record
+from distprove.stark.riscv.record import FIELDS_OF, FIRST_REGISTER, STATE_WORDS, Image, Record
 from tests.support.plain_keccak import keccak_f_of_words
 from tests.support.plain_sha256 import compressed, extended
 
@@ -64,11 +64,16 @@ def run(image: Image, private: bytes = b"", public: bytes = b"", segment: int = 
     return Interpreter(image, stream(private), stream(public), segment).run(limit)
 
 
+HALVES = ("rs1", "rs2", "rd_before", "rd_after")
+"""What a row of a record has in two halves if registers have 64 bits."""
+
+
 class Interpreter:
     """The state of an execution. Memory and registers are one map, by the keys of the tables."""
 
     def __init__(self, image: Image, private: Sequence[int], public: Sequence[int], segment: int) -> None:
-        self.image, self.length = image, segment
+        self.image, self.length, self.xlen = image, segment, image.xlen
+        self.mask = (1 << image.xlen) - 1
         self.code = dict(zip(image.code_address.tolist(), image.code_word.tolist(), strict=True))
         self.words = {a // 4: w for a, w in zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True)}
         self.inputs = {3: list(private), 4: list(public)}
@@ -87,7 +92,8 @@ class Interpreter:
         if self.pc:
             raise Trapped("no exit")
         words = {key: (self.words.get(key, 0), segment) for key, segment in self.last.items()}
-        return Run(self.image, self.records, words, self.words.get(FIRST_REGISTER + 10, 0), self.output, self.cycle)
+        code = self.words.get(FIRST_REGISTER + 10, 0) & M32
+        return Run(self.image, self.records, words, code, self.output, self.cycle)
 
     # -- accesses -----------------------------------------------------------------------------------------------------
 
@@ -109,12 +115,21 @@ class Interpreter:
         if register:
             key = FIRST_REGISTER + register
             self.row["rd_before"], self.row["rd_previous"] = self.access(key, 3)
-            self.row["rd_after"] = self.words[key] = value & M32
+            self.row["rd_after"] = self.words[key] = value & self.mask
 
     def memory(self, address: int, size: int, stored: int | None) -> int:
         """Load or store `size` bytes; the bytes before as a number."""
         if address % size:
             raise Trapped(f"unaligned access at {address:#x}")
+        if address >> 32:
+            raise Trapped(f"no memory at {address:#x}")
+        if size == 8:
+            low = self.memory(address, 4, stored)
+            high, self.row["memory_upper_previous"] = self.access(address // 4 + 1, 2)
+            after = high if stored is None else stored >> 32
+            self.words[address // 4 + 1] = after
+            self.row.update(memory_before_upper=high, memory_after_upper=after)
+            return low | high << 32
         shift, mask = 8 * (address % 4), (1 << 8 * size) - 1
         word, self.row["memory_previous"] = self.access(address // 4, 2)
         after = word if stored is None else word & ~(mask << shift) | (stored & mask) << shift
@@ -132,6 +147,10 @@ class Interpreter:
         self.row = {"pc": pc, "word": w}
         self.pc = pc + 4 & M32
         self.execute(w, pc)
+        if self.xlen == 64:
+            for name in HALVES:
+                value = self.row.get(name, 0)
+                self.row[name], self.row[f"{name}_upper"] = value & M32, value >> 32
         if self.pc % 4:
             raise Trapped(f"unaligned jump to {self.pc:#x}")
         self.row["next_pc"] = self.pc
@@ -140,43 +159,50 @@ class Interpreter:
 
     def execute(self, w: int, pc: int) -> None:
         opcode, rd, funct3, rs1, rs2, funct7 = w & 127, w >> 7 & 31, w >> 12 & 7, w >> 15 & 31, w >> 20 & 31, w >> 25
-        i_imm = signed(w >> 20, 12)
+        i_imm, mask, bits = signed(w >> 20, 12), self.mask, self.xlen
+        wide = bits == 64
+        amount, above = (w >> 20 & 63, w >> 26 << 1) if wide else (rs2, funct7)
         match opcode:
             case 0x37:
-                self.write(rd, w & 0xFFFFF000)
+                self.write(rd, signed(w & 0xFFFFF000))
             case 0x17:
-                self.write(rd, pc + (w & 0xFFFFF000))
+                self.write(rd, pc + signed(w & 0xFFFFF000))
             case 0x6F:
                 offset = (w >> 31) << 20 | (w >> 12 & 255) << 12 | (w >> 20 & 1) << 11 | (w >> 21 & 1023) << 1
-                self.pc = pc + signed(offset, 21) & M32
+                self.pc = pc + signed(offset, 21) & mask
                 self.write(rd, pc + 4)
             case 0x67 if funct3 == 0:
-                self.pc = self.read(rs1, "rs1") + i_imm & M32 & ~1
+                self.pc = self.read(rs1, "rs1") + i_imm & mask & ~1
                 self.write(rd, pc + 4)
             case 0x63 if funct3 not in (2, 3):
                 a, b = self.read(rs1, "rs1"), self.read(rs2, "rs2")
-                taken = (a == b, signed(a) < signed(b), a < b)[(0, 0, 0, 0, 1, 1, 2, 2)[funct3]] != bool(funct3 & 1)
+                results = a == b, signed(a, bits) < signed(b, bits), a < b
+                taken = results[(0, 0, 0, 0, 1, 1, 2, 2)[funct3]] != bool(funct3 & 1)
                 offset = (w >> 31) << 12 | (w >> 7 & 1) << 11 | (w >> 25 & 63) << 5 | (w >> 8 & 15) << 1
                 if taken:
-                    self.pc = pc + signed(offset, 13) & M32
-            case 0x03 if funct3 in (0, 1, 2, 4, 5):
+                    self.pc = pc + signed(offset, 13) & mask
+            case 0x03 if funct3 in (0, 1, 2, 4, 5) or (wide and funct3 in (3, 6)):
                 size = 1 << (funct3 & 3)
-                value = self.memory(self.read(rs1, "rs1") + i_imm & M32, size, None)
+                value = self.memory(self.read(rs1, "rs1") + i_imm & mask, size, None)
                 self.write(rd, value if funct3 & 4 else signed(value, 8 * size))
-            case 0x23 if funct3 < 3:
+            case 0x23 if funct3 < 3 + wide:
                 a, b = self.read(rs1, "rs1"), self.read(rs2, "rs2")
-                self.memory(a + signed(funct7 << 5 | rd, 12) & M32, 1 << funct3, b)
+                self.memory(a + signed(funct7 << 5 | rd, 12) & mask, 1 << funct3, b)
             case 0x13 if funct3 not in (1, 5):
-                self.write(rd, base(funct3, self.read(rs1, "rs1"), i_imm & M32))
-            case 0x13 if funct7 == 0 or (funct7 == 32 and funct3 == 5):
+                self.write(rd, base(funct3, self.read(rs1, "rs1"), i_imm & mask, bits))
+            case 0x13 if above == 0 or (above == 32 and funct3 == 5):
                 a = self.read(rs1, "rs1")
-                self.write(rd, signed(a) >> rs2 if funct7 else base(funct3, a, rs2))
+                self.write(rd, signed(a, bits) >> amount if above else base(funct3, a, amount, bits))
             case 0x33 if funct7 in (0, 1) or (funct7 == 32 and funct3 in (0, 5)):
                 a, b = self.read(rs1, "rs1"), self.read(rs2, "rs2")
-                if funct7 == 32:
-                    self.write(rd, signed(a) >> (b & 31) if funct3 else a - b)
-                else:
-                    self.write(rd, (multiply if funct7 else base)(funct3, a, b))
+                self.write(rd, operate(funct3, funct7, a, b, bits))
+            case 0x1B if wide and (funct3 == 0 or (funct3 in (1, 5) and funct7 in (0, 8 * (funct3 - 1)))):
+                a = self.read(rs1, "rs1") & M32
+                value = operate(funct3, funct7, a, rs2, 32) if funct3 else a + i_imm
+                self.write(rd, signed(value & M32))
+            case 0x3B if wide and funct3 in {0: (0, 1, 5), 1: (0, 4, 5, 6, 7), 32: (0, 5)}.get(funct7, ()):
+                a, b = self.read(rs1, "rs1") & M32, self.read(rs2, "rs2") & M32
+                self.write(rd, signed(operate(funct3, funct7, a, b, 32) & M32))
             case 0x0F if funct3 == 0:
                 pass
             case 0x73 if w == 0x73:
@@ -185,7 +211,7 @@ class Interpreter:
                 raise Trapped(f"illegal instruction {w:08x} at {pc:#x}")
 
     def host(self) -> None:
-        number, word = self.read(17, "rs1"), self.read(10, "rs2")
+        number, word = self.read(17, "rs1"), self.read(10, "rs2") & M32
         if number == 1:
             self.pc = 0
         elif number == 2:
@@ -202,7 +228,7 @@ class Interpreter:
             self.compute(number, word)
         else:
             raise Trapped(f"unknown host call {number}")
-        self.write(10, word)
+        self.write(10, signed(word))
         self.now.calls.append((len(self.now.rows), number, word))
 
     def permute(self, address: int) -> None:
@@ -278,22 +304,25 @@ class Interpreter:
     def _close(self) -> None:
         """Make the record of the segment that ends, and begin the next."""
         done, number = self.now, len(self.records)
-        columns = np.array([[row.get(name, 0) for row in done.rows] for name in FIELDS], dtype=np.uint32)
+        names = FIELDS_OF[self.xlen]
+        columns = np.array([[row.get(name, 0) for row in done.rows] for name in names], dtype=np.uint32)
         registers = range(FIRST_REGISTER, FIRST_REGISTER + 32)
         memory = sorted(key for key in done.start if key < FIRST_REGISTER)
 
-        def of(keys: Sequence[int]) -> list[np.ndarray[tuple[int], np.dtype[np.uint32]]]:
+        def of(keys: Sequence[int], shift: int = 0) -> list[np.ndarray[tuple[int], np.dtype[np.uint32]]]:
             ends = [self.words.get(key, 0) for key in keys]
             starts = [done.start.get(key, end) for key, end in zip(keys, ends, strict=True)]
             times = [done.time.get(key, 0) for key in keys]
-            return [np.array(each, dtype=np.uint32) for each in (starts, ends, times)]
+            halves = [[value >> shift & M32 for value in each] for each in (starts, ends)]
+            return [np.array(each, dtype=np.uint32) for each in (*halves, times)]
 
         calls = np.array(done.calls, dtype=np.uint32).reshape(-1, 3).T
         permuted = np.array(done.permuted, dtype=np.uint32).reshape(-1, 3, STATE_WORDS).transpose(1, 0, 2)
         ends = columns, done.first_cycle, done.pc, self.pc
         words = np.array(memory, dtype=np.uint32) * 4, *of(memory)
         accesses = np.array(done.accesses, dtype=np.uint32).reshape(-1, 5)
-        self.records.append(Record(*ends, *of(registers), *words, *calls, *permuted, accesses))
+        upper = of(registers, 32)[:2]
+        self.records.append(Record(*ends, *of(registers), *words, *calls, *permuted, accesses, *upper))
         self.last.update(dict.fromkeys(done.start, number + 1))
         self.now = _Segment(self.cycle, self.pc)
 
@@ -303,18 +332,26 @@ def joined(words: Sequence[int]) -> int:
     return sum(word << 32 * k for k, word in enumerate(words))
 
 
-def base(funct3: int, a: int, b: int) -> int:
+def operate(funct3: int, funct7: int, a: int, b: int, bits: int) -> int:
+    """An operation of two numbers of so many bits, which may come out longer."""
+    if funct7 == 32:
+        return signed(a, bits) >> (b & bits - 1) if funct3 else a - b
+    return (multiply if funct7 else base)(funct3, a, b, bits)
+
+
+def base(funct3: int, a: int, b: int, bits: int = 32) -> int:
     """add, sll, slt, sltu, xor, srl, or, and."""
-    results = a + b, a << (b & 31), signed(a) < signed(b), a < b, a ^ b, a >> (b & 31), a | b, a & b
+    amount, less = b & bits - 1, signed(a, bits) < signed(b, bits)
+    results = a + b, a << amount, less, a < b, a ^ b, a >> amount, a | b, a & b
     return int(results[funct3])
 
 
-def multiply(funct3: int, a: int, b: int) -> int:
+def multiply(funct3: int, a: int, b: int, bits: int = 32) -> int:
     """mul, mulh, mulhsu, mulhu, div, divu, rem, remu."""
-    x, y = signed(a), signed(b)
+    x, y, most = signed(a, bits), signed(b, bits), (1 << bits) - 1
     if funct3 < 4:
-        return (a * b, x * y >> 32, x * b >> 32, a * b >> 32)[funct3]
+        return (a * b, x * y >> bits, x * b >> bits, a * b >> bits)[funct3]
     if b == 0:
-        return (M32, M32, a, a)[funct3 - 4]
+        return (most, most, a, a)[funct3 - 4]
     quotient = abs(x) // abs(y) * (-1 if (x < 0) != (y < 0) else 1)
     return (quotient, a // b, x - quotient * y, a % b)[funct3 - 4]

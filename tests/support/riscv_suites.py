@@ -9,13 +9,22 @@ from pathlib import Path
 from tests.support import ROOT
 
 FOLDER = ROOT / "tests" / "stark" / "riscv" / "conformance"
-NOT_OURS = frozenset({"rv32ui/fence_i", "rv32ui/ma_data"})
+NOT_OURS = frozenset(f"{suite}/{name}" for suite in ("rv32ui", "rv64ui") for name in ("fence_i", "ma_data"))
 """Tests of riscv-tests of what the machine does not have: the extension Zifencei, and unaligned accesses."""
 
 
 def riscv_tests() -> dict[str, bytes]:
     """The ELF file of each of riscv-tests, which exits with 0, or with the number of the case that failed."""
-    files = _files("riscv-tests.tar.xz")
+    return _elf_files("riscv-tests.tar.xz")
+
+
+def riscv_tests_64() -> dict[str, bytes]:
+    """The same of RV64IM."""
+    return _elf_files("riscv-tests-64.tar.xz")
+
+
+def _elf_files(archive: str) -> dict[str, bytes]:
+    files = _files(archive)
     return {name.removesuffix(".elf"): data for name, data in files.items() if name.endswith(".elf")}
 
 

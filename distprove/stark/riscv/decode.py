@@ -3,7 +3,7 @@
 Every instruction is one of a few forms: `a` is a register or 0, `b` a register or the constant `imm`. `lui`, `auipc`
 and `jal` add a constant to 0. `disp` is what a store adds to `a`, and the target of a jump or branch, so that no row
 computes with `pc` but to add 4. Words that are no instructions of RV32IM have no row: no execution that reaches one can
-be proven.
+be proven. RV64IM has three more flags, and the upper half of the constant.
 """
 
 from __future__ import annotations
@@ -32,8 +32,13 @@ FLAGS = (
     "negate",
 )
 """The flags of an instruction, lowest bit first."""
+FLAGS_64 = (*FLAGS, "wide", "double", "sext")
+"""The flags of RV64IM: an operation on 64 bits, an access of eight bytes, a result that the sign of its lower half
+extends."""
 NO_PC = 1 << 40
 """The `pc` of rows that fill the table up, which no row of `cpu` can have."""
+NOWHERE = 1 << 41
+"""In place of the target of a jump of RV64IM beyond 32 bits, where no row is."""
 LAST_PC = (1 << 32) - 8
 MASK = np.int64(0xFFFFFFFF)
 OP_NAMES = (
@@ -41,20 +46,27 @@ OP_NAMES = (
     ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu"),
 )
 """The operations of two registers by the field funct3: those whose funct7 is 0, and those whose funct7 is 1."""
+WORD_OPS = (
+    {0: "add", 1: "sll", 5: "srl"},
+    {0: "mul", 4: "div", 5: "divu", 6: "rem", 7: "remu"},
+)
+"""The same of RV64's operations on lower halves."""
 
 
 def bits(*names: str) -> int:
     """The number that stands for these flags."""
-    return sum(1 << FLAGS.index(name) for name in names)
+    return sum(1 << FLAGS_64.index(name) for name in names)
 
 
-def decode(address: U32, word: U32) -> Words64:
-    """The fields of the instructions at these addresses, (8, n) in the order of `ROM.fields`, n the valid ones."""
+def decode(address: U32, word: U32, xlen: int = 32) -> Words64:
+    """The fields of the instructions at these addresses, (8, n) in the order of `ROM.fields`, n the valid ones. With
+    `xlen` 64 they are those of RV64IM, (9, n) in the order of `ROM_64.fields`."""
+    wide = xlen == 64
     w, pc = word.astype(np.int64), address.astype(np.int64)
     opcode, funct3, funct7 = w & 127, w >> 12 & 7, w >> 25
     rd, rs1, rs2 = w >> 7 & 31, w >> 15 & 31, w >> 20 & 31
     signed = word.view(np.int32).astype(np.int64)
-    i_imm, u_imm = signed >> 20, w & 0xFFFFF000
+    i_imm, u_imm = signed >> 20, signed & ~np.int64(0xFFF)
     s_imm = (signed >> 25 << 5) | rd
     b_imm = (signed >> 31 << 12) | (w >> 7 & 1) << 11 | (w >> 25 & 63) << 5 | (w >> 8 & 15) << 1
     j_imm = (signed >> 31 << 20) | (w >> 12 & 255) << 12 | (w >> 20 & 1) << 11 | (w >> 21 & 1023) << 1
@@ -81,30 +93,52 @@ def decode(address: U32, word: U32) -> Words64:
     for code, (name, negate) in {
         0: ("eq", False), 1: ("eq", True), 4: ("slt", False), 5: ("slt", True), 6: ("sltu", False), 7: ("sltu", True)
     }.items():  # fmt: skip
-        kind = "eq" if name == "eq" else "alu"
+        kind = "eq" if name == "eq" else "wide" if wide else "alu"
         put(branch & (funct3 == code), bits(kind, "branch", *(("negate",) if negate else ())), ALU_OPS.get(name, 0))
     disp[branch] = (pc + b_imm)[branch]
 
     load, store = opcode == 0x03, opcode == 0x23
-    put(load & (funct3 == 2), bits("load"))
+    extended = bits("sext") if wide else 0
+    put(load & (funct3 == 2), bits("load") | extended)
     put(store & (funct3 == 2), bits("store"))
     for code, name in {0: "lb", 1: "lh", 4: "lbu", 5: "lhu"}.items():
-        put(load & (funct3 == code), bits("load", "narrow"), NARROW_OPS[name])
+        more = 0 if name.endswith("u") else extended
+        put(load & (funct3 == code), bits("load", "narrow") | more, NARROW_OPS[name])
+    if wide:
+        put(load & (funct3 == 3), bits("load", "double"))
+        put(load & (funct3 == 6), bits("load"))
+        put(store & (funct3 == 3), bits("store", "double"))
     for code, name in {0: "sb", 1: "sh"}.items():
         put(store & (funct3 == code), bits("store", "narrow"), NARROW_OPS[name])
     disp[store] = s_imm[store]
 
     immediate, register = opcode == 0x13, opcode == 0x33
     shift = immediate & ((funct3 == 1) | (funct3 == 5))
-    base = register & (funct7 == 0) | immediate & (~shift | (funct7 == 0))
+    operation = bits("wide") if wide else bits("alu")
+    above = np.where(shift & wide, funct7 & ~1, funct7)  # bits above the amount of a shift, which has six bits in RV64
+    base = register & (funct7 == 0) | immediate & (~shift | (above == 0))
     for kind, names in ((base, OP_NAMES[0]), (register & (funct7 == 1), OP_NAMES[1])):
         for code, name in enumerate(names):
-            put(kind & (funct3 == code), bits("alu") if name in ALU_OPS else bits("add"), ALU_OPS.get(name, 0))
-    put((register | shift) & (funct7 == 32) & (funct3 == 5), bits("alu"), ALU_OPS["sra"])
+            put(kind & (funct3 == code), operation if name in ALU_OPS else bits("add"), ALU_OPS.get(name, 0))
+    put((register | shift) & (above == 32) & (funct3 == 5), operation, ALU_OPS["sra"])
     put(register & (funct7 == 32) & (funct3 == 0), bits("sub"))
+    amount = np.where(wide, w >> 20 & 63, rs2)
+    if wide:
+        word_register, word_immediate = opcode == 0x3B, opcode == 0x1B
+        for kind, names_of in ((funct7 == 0, WORD_OPS[0]), (word_register & (funct7 == 1), WORD_OPS[1])):
+            for code, name in names_of.items():
+                takes = word_register | word_immediate
+                given = bits("alu") if name in ALU_OPS else bits("add")
+                put(takes & kind & (funct3 == code), given | extended, ALU_OPS.get(name, 0))
+        put(word_immediate & (funct3 == 0), bits("add") | extended)
+        put((word_register | word_immediate) & (funct7 == 32) & (funct3 == 5), bits("alu") | extended, ALU_OPS["sra"])
+        put(word_register & (funct7 == 32) & (funct3 == 0), bits("sub") | extended)
+        amount = np.where(word_immediate, rs2, amount)
+        shift |= word_immediate & (funct3 != 0)
+        immediate, register = immediate | word_immediate, register | word_register
 
     takes_imm = load | jalr | immediate
-    imm[takes_imm] = np.where(shift, rs2, i_imm)[takes_imm]
+    imm[takes_imm] = np.where(shift, amount, i_imm)[takes_imm]
     reads1 |= load | store | branch | jalr | immediate | register
     reads2 |= store | branch | register
     writes |= load | jalr | immediate | register
@@ -113,7 +147,7 @@ def decode(address: U32, word: U32) -> Words64:
     flags[idle], op[idle] = bits("add"), 0
 
     call = w == 0x73
-    put(call, bits("ecall"))
+    put(call, bits("ecall") | extended)
     first[call], second[call], target[call] = 17, 10, 10
     reads1, reads2, writes = reads1 | call, reads2 | call, writes | call
 
@@ -122,5 +156,10 @@ def decode(address: U32, word: U32) -> Words64:
         used &= number != 0
         flags[used] |= bits(flag)
         number[~used] = 0
-    table = np.stack((pc, flags, op, target, first, second, imm & MASK, disp & MASK)).astype(np.uint64)
+    rows = [pc, flags, op, target, first, second, imm & MASK, disp & MASK]
+    if wide:
+        jumps = jal | branch
+        rows[7] = np.where(jumps & (disp >> 32 != 0), NOWHERE, rows[7])
+        rows.append(np.where(store, disp, imm) >> 32 & MASK)
+    table = np.stack(rows).astype(np.uint64)
     return np.ascontiguousarray(table[:, valid])

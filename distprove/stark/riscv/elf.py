@@ -1,4 +1,4 @@
-"""ELF files of guests: 32 bits, little-endian, RISC-V, statically linked.
+"""ELF files of guests: 32 or 64 bits, little-endian, RISC-V, statically linked.
 
 Format: System V ABI, edition 4.1, chapters 4 and 5, and the RISC-V ELF specification 1.0. Nothing is allocated for what
 a header claims: every part lies in the file or is refused, and the file's size is bounded.
@@ -32,11 +32,43 @@ LONGEST_NAME = 4096
 LOWEST_ADDRESS = 4096
 """The machine has nothing below this address, so that a null pointer is a trap."""
 
-_HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
-_PROGRAM_HEADER = struct.Struct("<IIIIIIII")
-_SECTION_HEADER = struct.Struct("<IIIIIIIIII")
-_SYMBOL = struct.Struct("<IIIBBH")
-_MAGIC = b"\x7fELF\x01\x01\x01"  # 32 bits, little-endian, version 1
+
+class _Class(NamedTuple):
+    """The records of a file of one class, and the order of their fields where it is not that of the other."""
+
+    xlen: int
+    header: struct.Struct
+    program_header: struct.Struct
+    program_fields: tuple[int, ...]
+    """Places of type, offset, address, bytes in the file, bytes in memory, and flags."""
+    section_header: struct.Struct
+    symbol: struct.Struct
+    symbol_fields: tuple[int, ...]
+    """Places of name, value, size, info, and section."""
+
+
+_CLASSES = {
+    b"\x7fELF\x01\x01\x01": _Class(  # 32 bits, little-endian, version 1
+        32,
+        struct.Struct("<16sHHIIIIIHHHHHH"),
+        struct.Struct("<IIIIIIII"),
+        (0, 1, 2, 4, 5, 6),
+        struct.Struct("<IIIIIIIIII"),
+        struct.Struct("<IIIBBH"),
+        (0, 1, 2, 3, 5),
+    ),
+    b"\x7fELF\x02\x01\x01": _Class(
+        64,
+        struct.Struct("<16sHHIQQQIHHHHHH"),
+        struct.Struct("<IIQQQQQQ"),
+        (0, 2, 3, 5, 6, 1),
+        struct.Struct("<IIQQQQIIQQ"),
+        struct.Struct("<IBBHQQ"),
+        (0, 4, 5, 1, 3),
+    ),
+}
+"""By the first bytes of a file."""
+_MAGIC_BYTES = 7
 _EXECUTABLE_FILE, _RISCV = 2, 243
 _COMPRESSED, _FLOAT_ABI, _EMBEDDED = 0x1, 0x6, 0x8
 _LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
@@ -84,6 +116,8 @@ class Elf:
     entry: int
     segments: tuple[Segment, ...]
     """Those that are loaded, by ascending address. They do not overlap."""
+    xlen: int = 32
+    """Bits of a register: 32 for RV32IM, 64 for RV64IM. Addresses have 32 bits in either."""
     patches: tuple[tuple[int, int], ...] = ()
     """Addresses of the program, with the instructions that are executed there in place of the file's words. Loads read
     the file's."""
@@ -143,7 +177,7 @@ class Elf:
         np.bitwise_or.at(joined, index, np.concatenate(values))
         code = [start + 4 * np.arange(len(words), dtype=np.uint32) for start, words in self.program]
         words = np.concatenate([words for _, words in self.program])
-        return Image(self.entry, np.concatenate(code).astype(np.uint32), words, unique, joined)
+        return Image(self.entry, np.concatenate(code).astype(np.uint32), words, unique, joined, self.xlen)
 
     def _words(self, segment: Segment) -> U32:
         """The aligned words that hold the segment's bytes of the file; its other bytes are 0."""
@@ -166,9 +200,10 @@ def parse_elf(data: bytes, what: str) -> Elf:
         raise FormatError(f"{what}: {len(data)} bytes, more than the {LARGEST_FILE} that a guest may have")
     if not data.startswith(b"\x7fELF"):
         raise FormatError(f"{what}: not an ELF file")
-    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
-        raise FormatError(f"{what}: not an ELF file of 32 bits, little-endian: build for riscv32im")
-    header = _HEADER.unpack_from(data)
+    form = _CLASSES.get(data[:_MAGIC_BYTES])
+    if form is None or len(data) < form.header.size:
+        raise FormatError(f"{what}: not an ELF file of 32 or 64 bits, little-endian: build for riscv32im or riscv64im")
+    header = form.header.unpack_from(data)
     kind, machine, version, entry, program_at, _, flags = header[1:8]
     program_entry, program_count = header[9:11]
     if machine != _RISCV or version != 1:
@@ -176,19 +211,22 @@ def parse_elf(data: bytes, what: str) -> Elf:
     if kind != _EXECUTABLE_FILE:
         raise InputError(f"{what}: not an executable (type {kind}): link it statically, and not position-independent")
     if flags & (_COMPRESSED | _FLOAT_ABI | _EMBEDDED):
-        raise InputError(f"{what}: built for more than RV32IM (flags {flags:#x}): use -march=rv32im -mabi=ilp32")
-    if program_entry != _PROGRAM_HEADER.size or not 0 < program_count <= MOST_SEGMENTS:
+        abi = "ilp32" if form.xlen == 32 else "lp64"
+        raise InputError(
+            f"{what}: built for more than RV{form.xlen}IM (flags {flags:#x}): use -march=rv{form.xlen}im -mabi={abi}"
+        )
+    if program_entry != form.program_header.size or not 0 < program_count <= MOST_SEGMENTS:
         raise FormatError(
             f"{what}: {program_count} program headers of {program_entry} bytes; "
-            f"expected 1 to {MOST_SEGMENTS} of {_PROGRAM_HEADER.size}"
+            f"expected 1 to {MOST_SEGMENTS} of {form.program_header.size}"
         )
-    if program_at + program_count * _PROGRAM_HEADER.size > len(data):
+    if program_at + program_count * form.program_header.size > len(data):
         raise FormatError(f"{what}: the program headers are not in the file")
-    elf = Elf(data, entry, ordered(_segments(data, program_at, program_count, what), what))
+    elf = Elf(data, entry, ordered(_segments(data, form, program_at, program_count, what), what), form.xlen)
     if not any(start <= entry < start + 4 * len(words) for start, words in elf.program) or entry % 4 != 0:
         raise InputError(f"{what}: the entry {entry:#x} is not an instruction of the program")
     start, words = elf.program[-1]
-    if start + 4 * len(words) == 1 << 32 and _decoded(words[-1:]).size:
+    if start + 4 * len(words) == 1 << 32 and _decoded(words[-1:], elf.xlen).size:
         raise InputError(f"{what}: the instruction at 0xfffffffc cannot be proven; the last one is at {LAST_PC:#x}")
     _check_start(elf, what)
     return elf
@@ -196,8 +234,8 @@ def parse_elf(data: bytes, what: str) -> Elf:
 
 def require_instructions(elf: Elf, what: str) -> None:
     """Raise InputError for a program without any: it traps at once, and the tables have no row for it."""
-    if not any(_decoded(piece).size for piece in _pieces(elf.program)):
-        raise InputError(f"{what}: no word of its executable segments is an instruction of RV32IM")
+    if not any(_decoded(piece, elf.xlen).size for piece in _pieces(elf.program)):
+        raise InputError(f"{what}: no word of its executable segments is an instruction of RV{elf.xlen}IM")
 
 
 def _pieces(program: Sequence[tuple[int, U32]]) -> Iterator[U32]:
@@ -205,9 +243,9 @@ def _pieces(program: Sequence[tuple[int, U32]]) -> Iterator[U32]:
     return (words[at : at + _PIECE] for _, words in program for at in range(0, len(words), _PIECE))
 
 
-def _decoded(words: U32) -> Words64:
+def _decoded(words: U32, xlen: int) -> Words64:
     """The fields of those words that are instructions, as `decode` makes them."""
-    return decode(np.zeros(len(words), dtype=np.uint32), words)
+    return decode(np.zeros(len(words), dtype=np.uint32), words, xlen)
 
 
 def ordered(segments: Iterable[Segment], what: str) -> tuple[Segment, ...]:
@@ -220,9 +258,10 @@ def ordered(segments: Iterable[Segment], what: str) -> tuple[Segment, ...]:
     return found
 
 
-def _segments(data: bytes, at: int, count: int, what: str) -> Iterator[Segment]:
+def _segments(data: bytes, form: _Class, at: int, count: int, what: str) -> Iterator[Segment]:
     for i in range(count):
-        kind, offset, address, _, data_size, size, flags, _ = _PROGRAM_HEADER.unpack_from(data, at + i * 32)
+        found = form.program_header.unpack_from(data, at + i * form.program_header.size)
+        kind, offset, address, data_size, size, flags = (found[place] for place in form.program_fields)
         if kind in (_DYNAMIC, _INTERPRETER):
             raise InputError(f"{what}: dynamically linked: link it with -static")
         if kind != _LOAD or size == 0:
@@ -255,7 +294,7 @@ def _check_start(elf: Elf, what: str) -> None:
             "or keep the symbols of one that does"
         )
     if any(each.flags & _THREAD_LOCAL and each.size for each in sections) and not any(
-        (fields[3] == _TP).any() for fields in map(_decoded, _pieces(elf.program))
+        (_decoded(piece, elf.xlen)[3] == _TP).any() for piece in _pieces(elf.program)
     ):
         raise InputError(f"{what}: has thread-local data, and no instruction sets the thread pointer (tp): {_LINK}")
 
@@ -282,24 +321,28 @@ class _Symbol(NamedTuple):
 
 def _sections(data: bytes) -> list[_Section]:
     """The file's sections; none where their table makes no sense. No run and no proof depends on them."""
-    header = _HEADER.unpack_from(data)
+    form = _CLASSES[data[:_MAGIC_BYTES]]
+    header = form.header.unpack_from(data)
     at, entry, count, named = header[6], header[11], header[12], header[13]
-    if entry != _SECTION_HEADER.size or at + count * entry > len(data) or named >= count:
+    if entry != form.section_header.size or at + count * entry > len(data) or named >= count:
         return []
-    found = [_SECTION_HEADER.unpack_from(data, at + i * entry) for i in range(count)]
+    found = [form.section_header.unpack_from(data, at + i * entry) for i in range(count)]
     names = _text(data, *found[named][4:6])
     return [_Section(names(f[0]), f[1], f[2], f[4], f[5], f[6], f[9]) for f in found]
 
 
 def _symbols(data: bytes, sections: Sequence[_Section]) -> Iterator[_Symbol]:
     table = next((section for section in sections if section.kind == _SYMBOLS), None)
-    if table is None or table.width != _SYMBOL.size or table.link >= len(sections):
+    form = _CLASSES[data[:_MAGIC_BYTES]]
+    width = form.symbol.size
+    if table is None or table.width != width or table.link >= len(sections):
         return
     end = table.offset + table.size
-    if table.size > _SYMBOL.size * MOST_SYMBOLS or end > len(data):
+    if table.size > width * MOST_SYMBOLS or end > len(data):
         return
     names = _text(data, sections[table.link].offset, sections[table.link].size)
-    for at, value, size, info, _, section in _SYMBOL.iter_unpack(data[table.offset : end - table.size % _SYMBOL.size]):
+    for fields in form.symbol.iter_unpack(data[table.offset : end - table.size % width]):
+        at, value, size, info, section = (fields[place] for place in form.symbol_fields)
         yield _Symbol(names(at), value, size, info & 15, section)
 
 

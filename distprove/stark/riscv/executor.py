@@ -21,7 +21,16 @@ from distprove.formats.shapes import fits
 from distprove.formats.visible import MAX_NAME, bounded, visible
 from distprove.stark.riscv.calls import answered, precompiles_in
 from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
-from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, STATE_WORDS, U32, Record, Usage
+from distprove.stark.riscv.record import (
+    FIELDS_OF,
+    FIRST_REGISTER,
+    REGISTERS,
+    STATE_WORDS,
+    U32,
+    Record,
+    Usage,
+    Words64,
+)
 from kernels.host.native import native
 
 PAGE = 4096
@@ -98,11 +107,13 @@ class TrapState:
     """The address, jump target or number of the host call that is at fault. It may follow from private input."""
     registers: tuple[int, ...] = field(repr=False)
     """They may hold private input."""
+    xlen: int = 32
 
     def lines(self) -> list[str]:
         """What the message leaves out, for the one who runs the guest: the registers, four a line, and `about`, named
         as what it is; nothing of it for a trap that has none, as beyond the end of an input."""
-        named = [f"{name:>4} {value:#010x}" for name, value in zip(_NAMES, self.registers, strict=True)]
+        digits = self.xlen // 4 + 2
+        named = [f"{name:>4} {value:#0{digits}x}" for name, value in zip(_NAMES, self.registers, strict=True)]
         told = _ABOUT.get(self.stop)
         about = [f"{told} {self.about:#010x}"] if told else []
         return [*("  ".join(named[i : i + 4]) for i in range(0, REGISTERS, 4)), *about]
@@ -170,6 +181,8 @@ class Snapshot:
     private: U32 = field(repr=False)
     """Words of the private input that the segment reads."""
     public: U32 = field(repr=False)
+    registers_upper: U32 = field(repr=False)
+    """(32,): bits 32 to 63 of the registers; zeros for RV32IM."""
 
     def earlier(self) -> U32:
         """The last earlier segments, plus 1, of the words and then of the registers that the segment uses, each by
@@ -192,8 +205,8 @@ class Snapshot:
         index, first, cycles, pc = (content[name] for name in _NUMBERS)
         arrays = [np.frombuffer(content[name], dtype="<u4").astype(np.uint32) for name in _ARRAYS]
         lengths = [len(array) for array in arrays]
-        whole = lengths[:2] == [REGISTERS, REGISTERS] and len(set(lengths[2:5])) == 1
-        if not whole or arrays[0][0] != 0 or (arrays[2] % 4).any():
+        whole = lengths[:2] + lengths[-1:] == 3 * [REGISTERS] and len(set(lengths[2:5])) == 1
+        if not whole or arrays[0][0] != 0 or arrays[-1][0] != 0 or (arrays[2] % 4).any():
             raise FormatError(f"{what}: the parts of the snapshot do not fit each other")
         if not (
             0 < cycles <= MOST_SEGMENT_CYCLES and 0 <= index < 1 << 32 and 0 <= pc < 1 << 32 and 0 <= first < 1 << 62
@@ -287,7 +300,7 @@ class Execution:
         self._begin()
         machine, stop, index = self._machine, Stop.LIMIT, 0
         while stop is not Stop.EXIT:
-            first, pc, registers = machine.cycle, machine.pc, _array(machine.registers())
+            first, pc, (registers, upper) = machine.cycle, machine.pc, _registers(machine)
             private, public = machine.private_read, machine.public_read
             stop = self._advance(machine.run_segment, cycles)
             addresses, values, segments = map(_array, machine.touched())
@@ -306,6 +319,7 @@ class Execution:
                 segments,
                 self._private[private : machine.private_read],
                 self._public[public : machine.public_read],
+                upper,
             )
             index += 1
         self._end(index)
@@ -326,18 +340,26 @@ class Execution:
 
     def words(self) -> tuple[U32, U32, U32]:
         """Return all words and registers that a run used, which came to its end by segments. Keys (k,) ascending (a
-        quarter of the byte address; FIRST_REGISTER + i for register i), values at the end, and for each one more than
-        the number of the last segment that used it. Raises ValueError."""
+        quarter of the byte address; FIRST_REGISTER + i for register i), values at the end (of registers their lower
+        halves), and for each one more than the number of the last segment that used it. Raises ValueError."""
         self.outcome  # noqa: B018  that there is one
         addresses = np.sort(_array(self._machine.all_words()))
         values, segments = map(_array, self._machine.words_at(_flat(addresses)))
-        registers, last = _array(self._machine.registers()), _array(self._machine.register_segments())
+        (registers, _), last = _registers(self._machine), _array(self._machine.register_segments())
         used = np.flatnonzero(last).astype(np.uint32)
         return (
             np.concatenate([addresses // np.uint32(4), used + np.uint32(FIRST_REGISTER)]),
             np.concatenate([values, registers[used]]),
             np.concatenate([segments, last[used]]),
         )
+
+    def upper_halves(self) -> U32:
+        """For each of `words` bits 32 to 63 of its value, which only registers of RV64IM have."""
+        keys, _, _ = self.words()
+        upper = np.zeros(len(keys), dtype=np.uint32)
+        ours = keys >= FIRST_REGISTER
+        upper[ours] = _registers(self._machine)[1][keys[ours] - FIRST_REGISTER]
+        return upper
 
     def _begin(self) -> None:
         if self._begun:
@@ -358,7 +380,7 @@ class Execution:
         return stop
 
     def _end(self, segments: int) -> Outcome:
-        exit_code = int(_array(self._machine.registers())[10])
+        exit_code = int(_registers(self._machine)[0][10])
         self._outcome = Outcome(exit_code, self.output, self.cycles, segments)
         return self._outcome
 
@@ -367,19 +389,20 @@ class Replay:
     """Makes execution records of the segments of a guest, one at a time."""
 
     def __init__(self, elf: Elf) -> None:
-        self._machine = _machine(elf, 1 << 22)
+        self._machine, self._fields = _machine(elf, 1 << 22), FIELDS_OF[elf.xlen]
 
     def record(self, snapshot: Snapshot, columns: U32 | None = None) -> Record:
-        """The record of a segment. `columns`: a contiguous (14, n) uint32 array to write to, n the cycles of the
-        segment; a new one otherwise. Raises InputError if the snapshot is not one of this guest."""
-        shape = (len(FIELDS), snapshot.cycles)
+        """The record of a segment. `columns`: a contiguous (14, n) uint32 array to write to, of RV64IM (21, n), n the
+        cycles of the segment; a new one otherwise. Raises InputError if the snapshot is not one of this guest."""
+        shape = (len(self._fields), snapshot.cycles)
         if columns is None:
             columns = np.empty(shape, dtype=np.uint32)
         if columns.shape != shape or columns.dtype != np.uint32 or not columns.flags.c_contiguous:
             raise InputError(f"a record of this segment has shape {shape} and dtype uint32")
         machine = self._machine
+        registers = snapshot.registers.astype(np.uint64) | snapshot.registers_upper.astype(np.uint64) << np.uint64(32)
         machine.restore(
-            _flat(snapshot.registers),
+            _flat(registers),
             snapshot.pc,
             snapshot.first_cycle,
             _flat(snapshot.memory_address),
@@ -397,6 +420,7 @@ class Replay:
             or (machine.private_read, machine.public_read) != (len(snapshot.private), len(snapshot.public))
         ):
             raise InputError(f"segment {snapshot.index}: the snapshot is not one of this guest")
+        registers_end, registers_end_upper = _registers(machine)
         order = np.argsort(touched)
         addresses = touched[order]
         ends, times = map(_array, machine.words_at(_flat(addresses)))
@@ -406,7 +430,7 @@ class Replay:
             pc_start=snapshot.pc,
             pc_end=machine.pc,
             registers_start=snapshot.registers,
-            registers_end=_array(machine.registers()),
+            registers_end=registers_end,
             registers_time=_array(machine.register_times()),
             memory_address=addresses,
             memory_start=snapshot.memory_start[order],
@@ -418,6 +442,8 @@ class Replay:
                 for what, words in zip(("before", "after", "previous"), machine.permuted(), strict=True)
             },
             accesses=_array(machine.accesses()).reshape(-1, 5),
+            registers_start_upper=snapshot.registers_upper,
+            registers_end_upper=registers_end_upper,
         )
 
 
@@ -428,7 +454,13 @@ def _machine(elf: Elf, pages: int) -> Any:
     pieces = [(start + 4 * np.arange(len(words), dtype=np.int64), words) for start, words in elf.program]
     calls = answered(precompiles_in(pieces))
     file = np.frombuffer(elf.data, dtype=np.uint8)
-    return native.RiscvMachine(_flat(packed), file, _flat(patches), elf.entry, pages, calls)
+    return native.RiscvMachine(_flat(packed), file, _flat(patches), elf.entry, pages, calls, elf.xlen == 64)
+
+
+def _registers(machine: Any) -> tuple[U32, U32]:
+    """The lower and upper halves of the registers, (32,) each."""
+    values = np.frombuffer(machine.registers(), dtype=np.uint64)
+    return values.astype(np.uint32), (values >> np.uint64(32)).astype(np.uint32)
 
 
 def _place(elf: Elf, pc: int) -> str:
@@ -438,13 +470,13 @@ def _place(elf: Elf, pc: int) -> str:
 
 
 def _trap(machine: Any, stop: Stop, elf: Elf) -> Trap:
-    registers = tuple(int(value) for value in _array(machine.registers()))
-    state = TrapState(stop, machine.cycle, machine.pc, machine.word, machine.fault, registers)
+    registers = tuple(int(value) for value in np.frombuffer(machine.registers(), dtype=np.uint64))
+    state = TrapState(stop, machine.cycle, machine.pc, machine.word, machine.fault, registers, elf.xlen)
     where = f"cycle {state.cycle} at {_place(elf, state.pc)} (instruction {state.word:#010x})"
     return Trap(f"the guest trapped in {where}: {stop.reason}", state)
 
 
-def _flat(words: U32) -> NDArray[np.uint8]:
+def _flat(words: U32 | Words64) -> NDArray[np.uint8]:
     return np.ascontiguousarray(words).reshape(-1).view(np.uint8)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.riscv.calls import ALL_CALLS
-from distprove.stark.riscv.decode import OP_NAMES
+from distprove.stark.riscv.decode import OP_NAMES, WORD_OPS
 from distprove.stark.riscv.elf import Elf
 
 ELSEWHERE = "(no function)"
@@ -25,6 +25,12 @@ _BY_FUNCTION: Mapping[int, tuple[str | None, ...]] = {
     0x63: ("beq", "bne", None, None, "blt", "bge", "bltu", "bgeu"),
     0x67: ("jalr", *[None] * 7),
     0x73: ("ecall", *[None] * 7),
+}
+_BY_FUNCTION_64: Mapping[int, tuple[str | None, ...]] = {
+    **_BY_FUNCTION,
+    0x03: ("lb", "lh", "lw", "ld", "lbu", "lhu", "lwu", None),
+    0x1B: ("addiw", "slliw", None, None, None, "srliw", None, None),
+    0x23: ("sb", "sh", "sw", "sd", *[None] * 4),
 }
 _ALONE = {0x17: "auipc", 0x37: "lui", 0x6F: "jal"}
 
@@ -50,7 +56,7 @@ def profile(elf: Elf, counts: NDArray[np.uint64], calls: NDArray[np.uint64]) -> 
         at += len(words)
         executed = np.flatnonzero(here)
         for word, count in zip(words[executed].tolist(), here[executed].tolist(), strict=True):
-            instructions[mnemonic(word)] += count
+            instructions[mnemonic(word, elf.xlen)] += count
         addresses = start + 4 * executed
         for address, count in zip(addresses.tolist(), here[executed].tolist(), strict=True):
             functions[elf.function_at(address) or ELSEWHERE] += count
@@ -58,15 +64,21 @@ def profile(elf: Elf, counts: NDArray[np.uint64], calls: NDArray[np.uint64]) -> 
     return Profile(dict(instructions.most_common()), dict(functions.most_common()), dict(made.most_common()))
 
 
-def mnemonic(word: int) -> str:
-    """The name of an instruction of RV32IM, which `word` must be."""
+def mnemonic(word: int, xlen: int = 32) -> str:
+    """The name of an instruction of RV32IM, or with `xlen` 64 of RV64IM, which `word` must be."""
     opcode, function, more = word & 0x7F, word >> 12 & 7, word >> 25
+    if opcode == 0x3B:
+        return {0: WORD_OPS[0], 1: WORD_OPS[1], 32: {0: "sub", 5: "sra"}}[more][function] + "w"
+    if opcode == 0x1B and function == 5 and more:
+        return "sraiw"
+    if xlen == 64 and opcode == 0x13 and function == 5:
+        more &= ~1  # the amount has six bits
     if opcode == 0x33:
         if more == 1:
             return _PRODUCTS[function]
         return {0: "sub", 5: "sra"}[function] if more else _REGISTERS[function]
     if opcode == 0x13 and function == 5 and more:
         return "srai"
-    name = _ALONE.get(opcode) or _BY_FUNCTION[opcode][function]
+    name = _ALONE.get(opcode) or (_BY_FUNCTION_64 if xlen == 64 else _BY_FUNCTION)[opcode][function]
     assert name is not None
     return name

@@ -153,6 +153,8 @@ class RiscV(Program):
 
     @property
     def tables(self) -> Sequence[Air]:
+        if self.elf and self._guest_file.xlen != 32:
+            raise UsageError(f"{self.elf} is a guest of RV64IM, which runs and cannot be proven yet")
         return tables_of(self._precompiles)
 
     @property
@@ -335,6 +337,8 @@ def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
 def _parsed(data: bytes, path: str, calls: str) -> Elf:
     elf = parse_elf(data, path)
     require_instructions(elf, path)
+    if calls and elf.xlen != 32:
+        raise InputError(f"{path}: a guest of RV64IM; calls {calls} is for guests of RV32IM")
     return FOREIGN[calls].translate(elf, path) if calls else elf
 
 

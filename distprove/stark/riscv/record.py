@@ -27,6 +27,18 @@ FIELDS = (
     "memory_previous",
 )
 """The rows of `Record.columns`, as docs/riscv.md describes them."""
+UPPER_FIELDS = (
+    "rs1_upper",
+    "rs2_upper",
+    "rd_before_upper",
+    "rd_after_upper",
+    "memory_before_upper",
+    "memory_after_upper",
+    "memory_upper_previous",
+)
+"""Further rows in the record of a guest of RV64IM: upper halves, and the second word of an access of eight bytes."""
+FIELDS_OF = {32: FIELDS, 64: FIELDS + UPPER_FIELDS}
+"""The rows of a record by the bits of a register."""
 REGISTERS = 32
 STATE_WORDS = 50
 """Words of a state of Keccak-f."""
@@ -43,6 +55,8 @@ class Image:
     memory_address: U32 = field(repr=False)
     """Addresses of the words of the initial memory, ascending, executable ones included. All others are zero."""
     memory_word: U32 = field(repr=False)
+    xlen: int = 32
+    """Bits of a register: 32 or 64."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,7 @@ class Record:
     """The execution record of one segment. Values may be secret. docs/riscv.md says what each field holds."""
 
     columns: U32 = field(repr=False)
-    """A row for each of `FIELDS`, a column for each cycle."""
+    """A row for each of `FIELDS`, and of `UPPER_FIELDS` if registers have 64 bits; a column for each cycle."""
     first_cycle: int
     pc_start: int
     pc_end: int
@@ -71,6 +85,14 @@ class Record:
     accesses: U32 = field(repr=False)
     """(n, 5): address, word before and after, time, and time of the last access before, of each word that a call after
     Keccak-f accesses, in the order of the calls."""
+    registers_start_upper: U32 = field(default_factory=lambda: np.zeros(REGISTERS, dtype=np.uint32), repr=False)
+    """Bits 32 to 63 of the registers at the start; zeros for RV32IM."""
+    registers_end_upper: U32 = field(default_factory=lambda: np.zeros(REGISTERS, dtype=np.uint32), repr=False)
+
+    @property
+    def xlen(self) -> int:
+        """Bits of a register: 32 or 64."""
+        return 32 if len(self.columns) == len(FIELDS) else 64
 
     @property
     def cycles(self) -> int:
@@ -78,7 +100,7 @@ class Record:
 
     def field(self, name: str) -> U32:
         """The row (n,) of a field, by its name."""
-        row: U32 = self.columns[FIELDS.index(name)]
+        row: U32 = self.columns[FIELDS_OF[64].index(name)]
         return row
 
 

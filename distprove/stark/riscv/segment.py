@@ -140,7 +140,7 @@ class Fixed:
 
     @classmethod
     def of(cls, image: Image) -> Fixed:
-        rom = decode(image.code_address, image.code_word)
+        rom = decode(image.code_address, image.code_word, image.xlen)
         return cls(rom, image_rows(image), precompiles_in([(image.code_address, image.code_word)]))
 
     def columns(self) -> dict[str, Words64]:
@@ -360,7 +360,7 @@ def classes_of(rom: Words64) -> NDArray[np.int8]:
     for k, name in enumerate(CLASSES):
         if name in ALU_TABLES:
             numbers = [ALU_OPS[each] for each in ALU_TABLES[name]]
-            out[(flags & np.uint64(bits("alu")) != 0) & np.isin(op, numbers)] = k
+            out[(flags & np.uint64(bits("alu") | bits("wide")) != 0) & np.isin(op, numbers)] = k
         else:
             out[flags & np.uint64(bits("narrow")) != 0] = k
     return out

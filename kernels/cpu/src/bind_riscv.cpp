@@ -1,4 +1,4 @@
-// Python bindings of the machine for RV32IM programs; distprove/stark/riscv/executor.py is its face.
+// Python bindings of the machine for RV32IM and RV64IM programs; distprove/stark/riscv/executor.py is its face.
 #include <cstring>
 
 #include "bindings.h"
@@ -38,7 +38,7 @@ nb::bytes numbered(const Machine& machine) {
 constexpr size_t SEGMENT_WORDS = 6;  // address, size, first byte in the file, bytes in the file, writable, executable
 
 void make(Machine* self, InBytes segments, InBytes file, InBytes patches, u32 entry, size_t most_pages,
-          u32 answered) {
+          u32 answered, bool wide) {
   const std::vector<u32> words = words_of(segments, "segments");
   if (words.size() % SEGMENT_WORDS != 0) throw std::invalid_argument("segments: not whole");
   std::vector<riscv::Segment> found;
@@ -51,16 +51,17 @@ void make(Machine* self, InBytes segments, InBytes file, InBytes patches, u32 en
   if (changed.size() % 2 != 0) throw std::invalid_argument("patches: not whole");
   std::vector<riscv::Patch> made;
   for (size_t i = 0; i < changed.size(); i += 2) made.push_back({changed[i], changed[i + 1]});
-  new (self) Machine(found, made, entry, most_pages, answered);
+  new (self) Machine(found, made, entry, most_pages, answered, wide);
 }
 
 void restore(Machine& machine, InBytes registers, u32 pc, u64 cycle, InBytes addresses, InBytes values,
              InBytes private_input, InBytes public_input) {
-  expect(registers, riscv::REGISTERS * sizeof(u32), "registers");
+  expect(registers, riscv::REGISTERS * sizeof(u64), "registers");
   expect(values, addresses.size(), "values");
-  const std::vector<u32> held = words_of(registers, "registers"), at = words_of(addresses, "addresses");
-  const std::vector<u32> words = words_of(values, "values");
-  machine.restore(held.data(), pc, cycle, at.data(), words.data(), at.size(), words_of(private_input, "private"),
+  u64 held[riscv::REGISTERS];
+  std::memcpy(held, registers.data(), sizeof held);
+  const std::vector<u32> at = words_of(addresses, "addresses"), words = words_of(values, "values");
+  machine.restore(held, pc, cycle, at.data(), words.data(), at.size(), words_of(private_input, "private"),
                   words_of(public_input, "public"));
 }
 
@@ -83,7 +84,7 @@ int run_counting(Machine& machine, u64 cycles, OutBytes counts) {
 }
 
 int run_recording(Machine& machine, u64 cycles, OutBytes columns) {
-  const size_t stride = count_of(columns, riscv::FIELDS * sizeof(u32), "columns");
+  const size_t stride = count_of(columns, machine.fields() * sizeof(u32), "columns");
   aligned<u32>(columns, "columns");
   if (cycles > stride || cycles > riscv::MOST_RECORDED) throw std::invalid_argument("columns: too short");
   nb::gil_scoped_release release;
@@ -130,9 +131,9 @@ nb::bytes accesses(const Machine& machine) { return bytes_of(machine.accesses())
 }  // namespace
 
 void bind_riscv(nb::module_& m) {
-  nb::class_<Machine>(m, "RiscvMachine", "A machine for RV32IM programs (docs/riscv.md).")
+  nb::class_<Machine>(m, "RiscvMachine", "A machine for RV32IM and RV64IM programs (docs/riscv.md).")
       .def("__init__", &make, nb::arg("segments"), nb::arg("file"), nb::arg("patches"), nb::arg("entry"),
-           nb::arg("most_pages"), nb::arg("answered"))
+           nb::arg("most_pages"), nb::arg("answered"), nb::arg("wide"))
       .def("start",
            [](Machine& machine, InBytes private_input, InBytes public_input) {
              machine.start(words_of(private_input, "private"), words_of(public_input, "public"));

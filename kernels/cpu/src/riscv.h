@@ -1,4 +1,4 @@
-// A machine for RV32IM programs: fast execution with snapshots, counts of instructions, and execution records.
+// A machine for RV32IM and RV64IM programs: fast execution with snapshots, counts of instructions, and execution records.
 // docs/riscv.md is the specification: the machine, its host calls, segments and the record.
 #pragma once
 #include <cstddef>
@@ -18,7 +18,8 @@ constexpr u32 PAGE_BITS = 12, PAGE = 1u << PAGE_BITS, PAGES = 1u << (32 - PAGE_B
 constexpr u32 LOWEST = 4096;                 // addresses below are never accessed
 constexpr size_t MOST_OUTPUT = 1u << 26;     // words
 constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
-constexpr u32 CLASSES = 8;                   // classes of operations that a segment may count apart
+constexpr u32 CLASSES = 16;                  // classes of operations that a segment may count apart
+constexpr u32 CLASSES_32 = 8;                // of them those that a segment of RV32IM counts
 constexpr u32 STATE_WORDS = 50, STATE_BYTES = 4 * STATE_WORDS;  // of Keccak-f
 
 // Numbers of the host calls that access memory, and the words that each accesses. All numbers are below HOST_CALLS.
@@ -36,7 +37,10 @@ constexpr u64 KECCAK_ROWS = 100, SHA256_ROWS = 18, ROWS_ALWAYS = 1u << 18;
 // Rows of a record, as docs/riscv.md has them.
 enum Field : int {
   PC, WORD, RS1, RS2, RD_BEFORE, RD_AFTER, NEXT_PC, ADDRESS, MEMORY_BEFORE, MEMORY_AFTER,
-  RS1_PREVIOUS, RS2_PREVIOUS, RD_PREVIOUS, MEMORY_PREVIOUS, FIELDS
+  RS1_PREVIOUS, RS2_PREVIOUS, RD_PREVIOUS, MEMORY_PREVIOUS, FIELDS,
+  // Of RV64IM alone: upper halves of registers, and the second word of an access of eight bytes.
+  RS1_UPPER = FIELDS, RS2_UPPER, RD_BEFORE_UPPER, RD_AFTER_UPPER,
+  MEMORY_BEFORE_UPPER, MEMORY_AFTER_UPPER, MEMORY_UPPER_PREVIOUS, FIELDS_64
 };
 
 // Registers, and three slots beside them. x0 as a source is slot 0; as the second source slot NO_SECOND, as the
@@ -70,7 +74,7 @@ enum class Stop : int {
 struct Op {
   u8 code;
   u8 rd, rs1, rs2;  // slots
-  u32 imm;          // immediate; result of lui and auipc; index of the target of jumps and branches
+  u32 imm;          // immediate; result of lui, and of auipc in 32 bits; index of the target of jumps and branches
   u32 pc;
   u32 uses;  // a bit for each register that it reads or writes, but x0
 };
@@ -148,14 +152,15 @@ class Machine {
  public:
   // `most_pages`: pages that the program may touch. `answered`: bit i for each of the calls from SHA256_BLOCK on that is
   // answered; others are unknown calls. Throws std::invalid_argument for segments that break the rules of
-  // the loader, which checks them with better words, and for patches that are not in the program.
+  // the loader, which checks them with better words, and for patches that are not in the program. `wide`: registers
+  // have 64 bits, and the program is of RV64IM. Addresses have 32 bits in any case.
   Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry, size_t most_pages,
-          u32 answered);
+          u32 answered, bool wide);
 
   // The state at the start of a run, with these inputs (words, as docs/riscv.md says).
   void start(std::vector<u32> private_input, std::vector<u32> public_input);
   // The state of a snapshot; `words` are those that its segment accesses.
-  void restore(const u32* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
+  void restore(const u64* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
                std::vector<u32> private_input, std::vector<u32> public_input);
 
   // The class of each of `operations()`, which runs by segments count: below CLASSES, or CLASSES for none. Before, all
@@ -170,14 +175,15 @@ class Machine {
   // The same, as the next segment, which many calls that access memory end earlier (`full`): its registers and words are
   // noted. All calls of a run are of this kind, or none.
   Stop run_segment(u64 cycles);
-  // The same, and write the record: FIELDS rows of `stride` entries each. cycles <= min(stride, MOST_RECORDED).
+  // The same, and write the record: `fields()` rows of `stride` entries each. cycles <= min(stride, MOST_RECORDED).
   Stop run_recording(u64 cycles, u32* columns, size_t stride);
 
   u64 cycle() const { return cycle_; }
   u32 pc() const { return pc_; }
   u32 word() const;   // instruction at pc, 0 outside of the program
-  u32 fault() const { return fault_; }
-  u32 registers(u32 i) const { return registers_[i]; }
+  u64 fault() const { return fault_; }
+  u64 registers(u32 i) const { return registers_[i]; }
+  u32 fields() const { return wide_ ? FIELDS_64 : FIELDS; }
   size_t operations() const { return ops_.size(); }
   const std::vector<u32>& output() const { return output_; }
 
@@ -206,14 +212,19 @@ class Machine {
 
  private:
   enum class Mode { FAST, COUNT, SEGMENT, RECORD };
-  template <Mode mode>
+  // The interpreter, with registers of type X: u32 or u64.
+  template <Mode mode, class X>
   Stop go(u64 cycles, u64* counts, u32* columns, size_t stride);
+  template <Mode mode>
+  Stop go(u64 cycles, u64* counts, u32* columns, size_t stride) {
+    return wide_ ? go<mode, u64>(cycles, counts, columns, stride) : go<mode, u32>(cycles, counts, columns, stride);
+  }
   void reset(std::vector<u32> private_input, std::vector<u32> public_input);
   void decode(const Segment& segment);
   void link();
   void forget_marks();
   const Op* find(u32 address) const;
-  Stop bad_target(const Op& op, u32 target) const;
+  Stop bad_target(const Op& op, u64 target) const;
   // Allow an access of `size` bytes in a page that is not open for it, or say why not; LIMIT if it is allowed.
   Stop open_page(u32 address, u32 size, bool store);
   bool writable(u32 address, u32 size) const;
@@ -233,16 +244,18 @@ class Machine {
   std::vector<u8> image_;
   size_t most_pages_, pages_ = 0;
   u32 entry_, answered_;
+  bool wide_;
 
   AddressSpace memory_;
   std::vector<u8> open_;  // flags of each page
   // A number beside each word of the memory: see memory_mark.
   std::unique_ptr<AddressSpace> marks_;
 
-  u32 registers_[SLOTS] = {}, register_time_[SLOTS] = {};
+  u64 registers_[SLOTS] = {};
+  u32 register_time_[SLOTS] = {};
   u32 register_segment_before_[REGISTERS] = {}, register_segment_[REGISTERS] = {}, segments_begun_ = 0;
-  u32 pc_ = 0, fault_ = 0;
-  u64 cycle_ = 0;
+  u32 pc_ = 0;
+  u64 cycle_ = 0, fault_ = 0;
   u32 segment_classes_[CLASSES] = {}, segment_calls_[HOST_CALLS] = {};
   std::vector<u32> private_, public_, output_, all_words_;
   size_t private_at_ = 0, public_at_ = 0;

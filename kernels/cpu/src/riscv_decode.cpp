@@ -1,4 +1,5 @@
-// From instruction words to operations. Formats: RISC-V ISA manual, volume I (20191213), sections 2.2, 2.3 and 7, table 24.2.
+// From instruction words to operations. Formats: RISC-V ISA manual, volume I (20191213), sections 2.2, 2.3, 5 and 7, table
+// 24.2.
 #include "riscv_codes.h"
 
 namespace dp::riscv {
@@ -30,6 +31,26 @@ Code register_code(u32 function, u32 more) {
   return ILLEGAL;
 }
 
+// Code of an instruction with two registers that computes on 32 bits of them (RV64), or ILLEGAL.
+Code register_code_w(u32 function, u32 more) {
+  static constexpr Code BASE[8] = {ADDW, SLLW, ILLEGAL, ILLEGAL, ILLEGAL, SRLW, ILLEGAL, ILLEGAL};
+  static constexpr Code PRODUCTS[8] = {MULW, ILLEGAL, ILLEGAL, ILLEGAL, DIVW, DIVUW, REMW, REMUW};
+  if (more == 0) return BASE[function];
+  if (more == 1) return PRODUCTS[function];
+  if (more == 32 && function == 0) return SUBW;
+  if (more == 32 && function == 5) return SRAW;
+  return ILLEGAL;
+}
+
+Code immediate_code_w(u32 function, u32 more) {
+  if (function == 0) return ADDIW;
+  if (function == 1 && more == 0) return SLLIW;
+  if (function == 5 && more == 0) return SRLIW;
+  if (function == 5 && more == 32) return SRAIW;
+  return ILLEGAL;
+}
+
+// `more`: the bits above the amount of a shift.
 Code immediate_code(u32 function, u32 more) {
   static constexpr Code CODES[8] = {ADDI, SLLI, SLTI, SLTIU, XORI, SRLI, ORI, ANDI};
   if (function == 1 && more != 0) return ILLEGAL;
@@ -39,9 +60,11 @@ Code immediate_code(u32 function, u32 more) {
 
 }  // namespace
 
-Op decode(u32 word, u32 pc) {
-  static constexpr Code LOADS[8] = {LB, LH, LW, ILLEGAL, LBU, LHU, ILLEGAL, ILLEGAL};
-  static constexpr Code STORES[8] = {SB, SH, SW, ILLEGAL, ILLEGAL, ILLEGAL, ILLEGAL, ILLEGAL};
+Op decode(u32 word, u32 pc, bool wide) {
+  static constexpr Code LOADS[2][8] = {{LB, LH, LW, ILLEGAL, LBU, LHU, ILLEGAL, ILLEGAL},
+                                       {LB, LH, LW, LD, LBU, LHU, LWU, ILLEGAL}};
+  static constexpr Code STORES[2][8] = {{SB, SH, SW, ILLEGAL, ILLEGAL, ILLEGAL, ILLEGAL, ILLEGAL},
+                                        {SB, SH, SW, SD, ILLEGAL, ILLEGAL, ILLEGAL, ILLEGAL}};
   static constexpr Code BRANCHES[8] = {BEQ, BNE, ILLEGAL, ILLEGAL, BLT, BGE, BLTU, BGEU};
   const u32 function = bits(word, 12, 3), more = bits(word, 25, 7);
   const u32 rd = bits(word, 7, 5), rs1 = bits(word, 15, 5), rs2 = bits(word, 20, 5);
@@ -55,17 +78,28 @@ Op decode(u32 word, u32 pc) {
       destination(), first(), second();
       break;
     case 0x13:
-      op.code = immediate_code(function, more);
+      op.code = immediate_code(function, wide ? more & ~1u : more);
       destination(), first();
-      op.imm = function == 1 || function == 5 ? rs2 : immediate_i(word);
+      op.imm = function == 1 || function == 5 ? bits(word, 20, wide ? 6 : 5) : immediate_i(word);
+      break;
+    case 0x3b:
+      if (!wide) break;
+      op.code = register_code_w(function, more);
+      destination(), first(), second();
+      break;
+    case 0x1b:
+      if (!wide) break;
+      op.code = immediate_code_w(function, more);
+      destination(), first();
+      op.imm = function == 0 ? immediate_i(word) : rs2;
       break;
     case 0x03:
-      op.code = LOADS[function];
+      op.code = LOADS[wide][function];
       destination(), first();
       op.imm = immediate_i(word);
       break;
     case 0x23:
-      op.code = STORES[function];
+      op.code = STORES[wide][function];
       first(), second();
       op.imm = immediate_s(word);
       break;
@@ -85,10 +119,14 @@ Op decode(u32 word, u32 pc) {
       op.imm = immediate_i(word);
       break;
     case 0x37:
-    case 0x17:
       op.code = CONSTANT;
       destination();
-      op.imm = (word & ~0xfffu) + (bits(word, 0, 7) == 0x17 ? pc : 0);
+      op.imm = word & ~0xfffu;
+      break;
+    case 0x17:
+      op.code = wide ? AUIPC : CONSTANT;
+      destination();
+      op.imm = (word & ~0xfffu) + (wide ? 0 : pc);
       break;
     case 0x0f:
       op.code = function == 0 ? FENCE : ILLEGAL;  // the fields of fence are reserved, and ignored

@@ -33,8 +33,8 @@ void AddressSpace::clear() {
 }
 
 Machine::Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry,
-                 size_t most_pages, u32 answered)
-    : segments_(segments), most_pages_(most_pages), entry_(entry), answered_(answered), open_(PAGES, 0) {
+                 size_t most_pages, u32 answered, bool wide)
+    : segments_(segments), most_pages_(most_pages), entry_(entry), answered_(answered), wide_(wide), open_(PAGES, 0) {
   std::sort(segments_.begin(), segments_.end(), [](auto& a, auto& b) { return a.address < b.address; });
   size_t bytes = 0;
   u64 end = LOWEST;
@@ -58,7 +58,7 @@ Machine::Machine(const std::vector<Segment>& segments, const std::vector<Patch>&
     const Op* const op = find(address);
     if (op == nullptr) throw std::invalid_argument("patches: not in the program");
     words_[op - ops_.data()] = word;
-    ops_[op - ops_.data()] = riscv::decode(word, address);
+    ops_[op - ops_.data()] = riscv::decode(word, address, wide_);
   }
   link();
   if (find(entry_) == nullptr) throw std::invalid_argument("entry: not in the program");
@@ -77,7 +77,7 @@ void Machine::decode(const Segment& segment) {
   for (u32 i = 0; i < words; ++i) {
     u32 word;
     std::memcpy(&word, segment.data + 4 * i, 4);
-    ops_.push_back(riscv::decode(word, segment.address + 4 * i));
+    ops_.push_back(riscv::decode(word, segment.address + 4 * i, wide_));
     words_.push_back(word);
   }
   ranges_.back().words += words;
@@ -119,7 +119,7 @@ u32 Machine::word() const {
   return op != nullptr ? words_[op - ops_.data()] : 0;
 }
 
-Stop Machine::bad_target(const Op& op, u32 target) const {
+Stop Machine::bad_target(const Op& op, u64 target) const {
   if (target % 4 != 0) return Stop::UNALIGNED_JUMP;
   return target == op.pc ? Stop::SELF_JUMP : Stop::OUTSIDE;
 }
@@ -170,7 +170,7 @@ void Machine::start(std::vector<u32> private_input, std::vector<u32> public_inpu
   pc_ = entry_;
 }
 
-void Machine::restore(const u32* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
+void Machine::restore(const u64* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
                       std::vector<u32> private_input, std::vector<u32> public_input) {
   reset(std::move(private_input), std::move(public_input));  // no image: what the segment accesses is in the snapshot
   std::copy(registers, registers + REGISTERS, registers_);

@@ -1,7 +1,8 @@
-// The interpreter: direct threading over decoded operations. One source makes three loops: the fast one, the one that
-// counts, and the one that records.
+// The interpreter: direct threading over decoded operations. One source makes four loops for either width of registers: the
+// fast one, the one that counts, the one of segments, and the one that records.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -16,7 +17,8 @@ namespace dp::riscv {
 namespace {
 
 constexpr u32 BLOCK = 256;  // cycles that are written to a record at once
-constexpr Field MEMORY_FIELDS[] = {ADDRESS, MEMORY_BEFORE, MEMORY_AFTER, MEMORY_PREVIOUS};
+constexpr Field MEMORY_FIELDS[] = {ADDRESS, MEMORY_BEFORE, MEMORY_AFTER, MEMORY_PREVIOUS,
+                                   MEMORY_BEFORE_UPPER, MEMORY_AFTER_UPPER, MEMORY_UPPER_PREVIOUS};
 
 // All bits for the slots that are registers with a value of their own.
 struct Real {
@@ -46,16 +48,49 @@ void written_through() {
 #endif
 }
 
-u32 divide(u32 a, u32 b) {
-  if (b == 0) return ~0u;
-  if (a == 0x80000000u && b == ~0u) return a;
-  return (u32)((i32)a / (i32)b);
+// A word or a register as a number with sign.
+template <class X>
+using Signed = std::make_signed_t<X>;
+
+// The number of 32 bits with its sign, in a register.
+template <class X>
+X extended(u32 value) {
+  return (X)(Signed<X>)(i32)value;
 }
 
-u32 remainder(u32 a, u32 b) {
+// Twice as many bits as X.
+template <class X>
+using Double = std::conditional_t<sizeof(X) == 4, u64, unsigned __int128>;
+template <class X>
+using SignedDouble = std::conditional_t<sizeof(X) == 4, i64, __int128>;
+
+template <class X>
+X upper_half(Double<X> product) {
+  return (X)(product >> 8 * sizeof(X));
+}
+
+template <class X>
+X divide(X a, X b) {
+  if (b == 0) return ~(X)0;
+  if (b == ~(X)0) return 0 - a;
+  return (X)((Signed<X>)a / (Signed<X>)b);
+}
+
+template <class X>
+X divide_unsigned(X a, X b) {
+  return b != 0 ? a / b : ~(X)0;
+}
+
+template <class X>
+X remainder(X a, X b) {
   if (b == 0) return a;
-  if (b == ~0u) return 0;
-  return (u32)((i32)a % (i32)b);
+  if (b == ~(X)0) return 0;
+  return (X)((Signed<X>)a % (Signed<X>)b);
+}
+
+template <class X>
+X remainder_unsigned(X a, X b) {
+  return b != 0 ? a % b : a;
 }
 
 template <class T>
@@ -79,28 +114,33 @@ __attribute__((noinline)) void permute(u8* state) {
   std::memcpy(state, lanes, sizeof lanes);
 }
 
-// Cycles that are not yet written to a record.
+// Cycles that are not yet written to a record of so many rows.
+template <int ROWS>
 struct Block {
-  alignas(16) u32 rows[FIELDS][BLOCK + 16];
+  alignas(16) u32 rows[ROWS][BLOCK + 16];
 
   Block() {
-    for (int field : MEMORY_FIELDS) std::memset(rows[field], 0, sizeof rows[field]);
+    for (int field : MEMORY_FIELDS)
+      if (field < ROWS) std::memset(rows[field], 0, sizeof rows[field]);
   }
 
   // Write `count` cycles, at least one, to columns that begin `stride` apart. `next`: where the last one leads.
   __attribute__((noinline)) void write(u32* to, size_t stride, u32 count, u32 next) {
     std::memcpy(rows[NEXT_PC], rows[PC] + 1, (count - 1) * sizeof(u32));
     rows[NEXT_PC][count - 1] = next;
-    for (int field = 0; field < FIELDS; ++field) write_through(to + field * stride, rows[field], count);
-    for (int field : MEMORY_FIELDS) std::memset(rows[field], 0, count * sizeof(u32));
+    for (int field = 0; field < ROWS; ++field) write_through(to + field * stride, rows[field], count);
+    for (int field : MEMORY_FIELDS)
+      if (field < ROWS) std::memset(rows[field], 0, count * sizeof(u32));
   }
 };
 
 }  // namespace
 
-template <Machine::Mode mode>
+template <Machine::Mode mode, class X>
 Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const size_t stride) {
   constexpr bool RECORD = mode == Mode::RECORD, COUNT = mode == Mode::COUNT, SEGMENT = mode == Mode::SEGMENT;
+  constexpr bool WIDE = sizeof(X) == 8;
+  constexpr u32 BITS = 8 * sizeof(X);
   const Op* const ops = ops_.data();
   const u32* const words = words_.data();
   const Op* op = find(pc_);
@@ -117,8 +157,8 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
 
   u8* const memory = memory_.data();
   const u8* const open = open_.data();
-  u32 x[SLOTS];  // a copy: no store into the guest's memory can change it, which the compiler then knows
-  std::memcpy(x, registers_, sizeof x);
+  X x[SLOTS];  // a copy: no store into the guest's memory can change it, which the compiler then knows
+  std::copy(registers_, registers_ + SLOTS, x);
 
   u32 last[SLOTS] = {};  // RECORD: time of the last access
   u32* const marks = RECORD || SEGMENT ? reinterpret_cast<u32*>(marks_->data()) : nullptr;
@@ -131,22 +171,28 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   // RECORD: cycles are gathered in a block. Written one by one to columns that lie a power of two apart, they would fall
   // into one set of the cache. A cycle stores as little as it can: the next pc is the pc of the cycle behind it, and what
   // concerns memory is zero unless the cycle says otherwise.
-  Block block;
+  Block<WIDE ? FIELDS_64 : FIELDS> block;
   u32 filled = 0;
   const auto flush = [&](u32 next) {
     block.write(columns + recorded, stride, filled, next);
     recorded += filled;
     filled = 0;
   };
-  const auto record = [&](const Op& done, u32 a, u32 b, u32 before, u32 after, u32 next) {
+  const auto record = [&](const Op& done, X a, X b, X before, X after, u32 next) {
     auto& rows = block.rows;
     const u32 i = filled;
     rows[PC][i] = done.pc;
     rows[WORD][i] = words[&done - ops];
-    rows[RS1][i] = a;
-    rows[RS2][i] = b;
-    rows[RD_BEFORE][i] = before;
-    rows[RD_AFTER][i] = after;
+    rows[RS1][i] = (u32)a;
+    rows[RS2][i] = (u32)b;
+    rows[RD_BEFORE][i] = (u32)before;
+    rows[RD_AFTER][i] = (u32)after;
+    if constexpr (WIDE) {
+      rows[RS1_UPPER][i] = (u32)(a >> 32);
+      rows[RS2_UPPER][i] = (u32)(b >> 32);
+      rows[RD_BEFORE_UPPER][i] = (u32)(before >> 32);
+      rows[RD_AFTER_UPPER][i] = (u32)(after >> 32);
+    }
     rows[RS1_PREVIOUS][i] = last[done.rs1];
     last[done.rs1] = time & REAL.mask[done.rs1];
     rows[RS2_PREVIOUS][i] = last[done.rs2];
@@ -162,6 +208,14 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     block.rows[MEMORY_BEFORE][filled] = before;
     block.rows[MEMORY_AFTER][filled] = after;
     block.rows[MEMORY_PREVIOUS][filled] = previous;
+  };
+  // RECORD: the same for the word behind it, in an access of eight bytes.
+  const auto record_upper = [&](u32 before, u32 after, u32 previous) {
+    if constexpr (WIDE) {
+      block.rows[MEMORY_BEFORE_UPPER][filled] = before;
+      block.rows[MEMORY_AFTER_UPPER][filled] = after;
+      block.rows[MEMORY_UPPER_PREVIOUS][filled] = previous;
+    }
   };
   // RECORD: the time of the last access of the word, which is set; a word that is met for the first time is noted.
   const auto visit = [&](u32 address, u32 value, u32 slot = 2) {
@@ -186,7 +240,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   const Counts* const before = SEGMENT ? before_.data() : nullptr;
   Counts executed = {};
   const auto count = [&](const Counts& to, const Counts& from) {
-    for (u32 i = 0; i < CLASSES; ++i) executed.of[i] += to.of[i] - from.of[i];
+    for (u32 i = 0; i < (WIDE ? CLASSES : CLASSES_32); ++i) executed.of[i] += to.of[i] - from.of[i];
   };
   const auto leave = [&](const Op* last, const Op* next) { count(before[last + 1 - ops], before[next - ops]); };
   if constexpr (SEGMENT) count(Counts{}, before[op - ops]);
@@ -213,7 +267,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
 #define WRITE(a, b, value, next, next_pc)             \
   do {                                                \
     const Op* const following = (next);               \
-    [[maybe_unused]] const u32 before = x[op->rd];    \
+    [[maybe_unused]] const X before = x[op->rd];      \
     x[op->rd] = (value);                              \
     if constexpr (RECORD) {                           \
       x[NO_DESTINATION] = 0;                          \
@@ -224,42 +278,71 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   } while (0)
 #define REGISTERS_(name, expression)                                  \
   name##_ : {                                                         \
-    const u32 a = x[op->rs1], b = x[op->rs2];                         \
+    const X a = x[op->rs1], b = x[op->rs2];                           \
     WRITE(a, b, expression, op + 1, op->pc + 4);                      \
   }
 #define IMMEDIATE_(name, expression)                                  \
   name##_ : {                                                         \
-    const u32 a = x[op->rs1], b = op->imm;                            \
+    const X a = x[op->rs1], b = extended<X>(op->imm);                 \
     WRITE(a, 0, expression, op + 1, op->pc + 4);                      \
   }
+// Of RV64 alone: an operation on the lower halves a and b, whose result is extended by its sign.
+#define REGISTERS_W_(name, expression)                                \
+  name##_ : {                                                         \
+    const X first = x[op->rs1], second = x[op->rs2];                  \
+    const u32 a = (u32)first, b = (u32)second;                        \
+    WRITE(first, second, extended<X>(expression), op + 1, op->pc + 4); \
+  }
+#define IMMEDIATE_W_(name, expression)                                \
+  name##_ : {                                                         \
+    const X first = x[op->rs1];                                       \
+    const u32 a = (u32)first, b = op->imm;                            \
+    WRITE(first, 0, extended<X>(expression), op + 1, op->pc + 4);     \
+  }
+// The address of an access of a `type`, which must be aligned, and below 2^32.
+#define ADDRESS_(type, unaligned)                                                                      \
+    const X a = x[op->rs1], sum = a + extended<X>(op->imm);                                            \
+    if (DP_RARE(sum % sizeof(type) != 0)) TRAP(unaligned, sum);                                        \
+    if constexpr (WIDE)                                                                                \
+      if (DP_RARE((u64)sum >> 32 != 0)) TRAP(Stop::BEYOND, sum);                                       \
+    const u32 address = (u32)sum;
 #define LOAD_(name, type)                                                                              \
   name##_ : {                                                                                          \
-    const u32 a = x[op->rs1], address = a + op->imm;                                                   \
-    if (DP_RARE(address % sizeof(type) != 0)) TRAP(Stop::UNALIGNED_LOAD, address);                     \
+    ADDRESS_(type, Stop::UNALIGNED_LOAD)                                                               \
     if (DP_RARE(!(open[address >> PAGE_BITS] & READABLE))) {                                           \
       const Stop refused = open_page(address, sizeof(type), false);                                    \
       if (refused != Stop::LIMIT) TRAP(refused, address);                                              \
     }                                                                                                  \
     if constexpr (SEGMENT) note(address);                                                              \
+    if constexpr (SEGMENT && sizeof(type) == 8) note(address + 4);                                     \
     if constexpr (RECORD) {                                                                            \
       const u32 whole = address & ~3u, content = get<u32>(memory, whole);                              \
       record_memory(whole, content, content, visit(whole, content));                                   \
+      if constexpr (sizeof(type) == 8) {                                                               \
+        const u32 more = get<u32>(memory, whole + 4);                                                  \
+        record_upper(more, more, visit(whole + 4, more));                                              \
+      }                                                                                                \
     }                                                                                                  \
-    WRITE(a, 0, (u32)(i32)get<type>(memory, address), op + 1, op->pc + 4);                             \
+    WRITE(a, 0, (X)(Signed<X>)get<type>(memory, address), op + 1, op->pc + 4);                         \
   }
 #define STORE_(name, type)                                                                             \
   name##_ : {                                                                                          \
-    const u32 a = x[op->rs1], b = x[op->rs2], address = a + op->imm;                                   \
-    if (DP_RARE(address % sizeof(type) != 0)) TRAP(Stop::UNALIGNED_STORE, address);                    \
+    ADDRESS_(type, Stop::UNALIGNED_STORE)                                                              \
+    const X b = x[op->rs2];                                                                            \
     if (DP_RARE(!(open[address >> PAGE_BITS] & WRITABLE))) {                                           \
       const Stop refused = open_page(address, sizeof(type), true);                                     \
       if (refused != Stop::LIMIT) TRAP(refused, address);                                              \
     }                                                                                                  \
     if constexpr (SEGMENT) note(address);                                                              \
+    if constexpr (SEGMENT && sizeof(type) == 8) note(address + 4);                                     \
     [[maybe_unused]] const u32 whole = address & ~3u, before = get<u32>(memory, whole);                \
+    [[maybe_unused]] u32 more = 0;                                                                     \
+    if constexpr (RECORD && sizeof(type) == 8) more = get<u32>(memory, whole + 4);                     \
     put(memory, address, (type)b);                                                                     \
     if constexpr (RECORD) {                                                                            \
       record_memory(whole, before, get<u32>(memory, whole), visit(whole, before));                     \
+      if constexpr (sizeof(type) == 8)                                                                 \
+        record_upper(more, get<u32>(memory, whole + 4), visit(whole + 4, more));                       \
       record(*op, a, b, 0, 0, op->pc + 4);                                                             \
     }                                                                                                  \
     ++op;                                                                                              \
@@ -267,7 +350,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   }
 #define BRANCH_(name, condition)                                                                       \
   name##_ : {                                                                                          \
-    const u32 a = x[op->rs1], b = x[op->rs2];                                                          \
+    const X a = x[op->rs1], b = x[op->rs2];                                                            \
     const Op* const next = (condition) ? ops + op->imm : op + 1;                                       \
     if constexpr (RECORD) record(*op, a, b, 0, 0, next->pc);                                           \
     if constexpr (SEGMENT) leave(op, next);                                                            \
@@ -275,7 +358,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     GO();                                                                                              \
   }                                                                                                    \
   BAD_##name##_ : {                                                                                    \
-    const u32 a = x[op->rs1], b = x[op->rs2];                                                          \
+    const X a = x[op->rs1], b = x[op->rs2];                                                            \
     if (condition) TRAP(bad_target(*op, op->imm), op->imm);                                            \
     if constexpr (RECORD) record(*op, a, b, 0, 0, op->pc + 4);                                         \
     ++op;                                                                                              \
@@ -286,29 +369,29 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
 
   REGISTERS_(ADD, a + b)
   REGISTERS_(SUB, a - b)
-  REGISTERS_(SLL, a << (b & 31))
-  REGISTERS_(SLT, (i32)a < (i32)b)
+  REGISTERS_(SLL, a << (b & (BITS - 1)))
+  REGISTERS_(SLT, (Signed<X>)a < (Signed<X>)b)
   REGISTERS_(SLTU, a < b)
   REGISTERS_(XOR, a ^ b)
-  REGISTERS_(SRL, a >> (b & 31))
-  REGISTERS_(SRA, (u32)((i32)a >> (b & 31)))
+  REGISTERS_(SRL, a >> (b & (BITS - 1)))
+  REGISTERS_(SRA, (X)((Signed<X>)a >> (b & (BITS - 1))))
   REGISTERS_(OR, a | b)
   REGISTERS_(AND, a & b)
   REGISTERS_(MUL, a * b)
-  REGISTERS_(MULH, (u32)((u64)((i64)(i32)a * (i64)(i32)b) >> 32))
-  REGISTERS_(MULHSU, (u32)((u64)((i64)(i32)a * (i64)(u64)b) >> 32))
-  REGISTERS_(MULHU, (u32)((u64)a * b >> 32))
+  REGISTERS_(MULH, upper_half<X>((Double<X>)((SignedDouble<X>)(Signed<X>)a * (Signed<X>)b)))
+  REGISTERS_(MULHSU, upper_half<X>((Double<X>)(SignedDouble<X>)(Signed<X>)a * b))
+  REGISTERS_(MULHU, upper_half<X>((Double<X>)a * b))
   REGISTERS_(DIV, divide(a, b))
-  REGISTERS_(DIVU, b != 0 ? a / b : ~0u)
+  REGISTERS_(DIVU, divide_unsigned(a, b))
   REGISTERS_(REM, remainder(a, b))
-  REGISTERS_(REMU, b != 0 ? a % b : a)
+  REGISTERS_(REMU, remainder_unsigned(a, b))
   IMMEDIATE_(ADDI, a + b)
   IMMEDIATE_(SLLI, a << b)
-  IMMEDIATE_(SLTI, (i32)a < (i32)b)
+  IMMEDIATE_(SLTI, (Signed<X>)a < (Signed<X>)b)
   IMMEDIATE_(SLTIU, a < b)
   IMMEDIATE_(XORI, a ^ b)
   IMMEDIATE_(SRLI, a >> b)
-  IMMEDIATE_(SRAI, (u32)((i32)a >> b))
+  IMMEDIATE_(SRAI, (X)((Signed<X>)a >> b))
   IMMEDIATE_(ORI, a | b)
   IMMEDIATE_(ANDI, a & b)
   LOAD_(LB, std::int8_t)
@@ -321,8 +404,8 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   STORE_(SW, std::uint32_t)
   BRANCH_(BEQ, a == b)
   BRANCH_(BNE, a != b)
-  BRANCH_(BLT, (i32)a < (i32)b)
-  BRANCH_(BGE, (i32)a >= (i32)b)
+  BRANCH_(BLT, (Signed<X>)a < (Signed<X>)b)
+  BRANCH_(BGE, (Signed<X>)a >= (Signed<X>)b)
   BRANCH_(BLTU, a < b)
   BRANCH_(BGEU, a >= b)
 
@@ -332,7 +415,10 @@ JAL_:
 BAD_JAL_:
   TRAP(bad_target(*op, op->imm), op->imm);
 JALR_: {
-  const u32 a = x[op->rs1], target = (a + op->imm) & ~1u, offset = target - main_address;
+  const X a = x[op->rs1], sum = (a + extended<X>(op->imm)) & ~(X)1;
+  if constexpr (WIDE)
+    if (DP_RARE((u64)sum >> 32 != 0)) TRAP(sum % 4 != 0 ? Stop::UNALIGNED_JUMP : Stop::OUTSIDE, sum);
+  const u32 target = (u32)sum, offset = target - main_address;
   const Op* next = offset / 4 < main_words ? main_ops + offset / 4 : find(target);
   if (DP_RARE(next == nullptr || target % 4 != 0)) TRAP(bad_target(*op, target), target);
   // Where rd is its own source, the next turn may lead elsewhere.
@@ -341,11 +427,12 @@ JALR_: {
   WRITE(a, 0, op->pc + 4, next, target);
 }
 CONSTANT_:
-  WRITE(0, 0, op->imm, op + 1, op->pc + 4);
+  WRITE(0, 0, extended<X>(op->imm), op + 1, op->pc + 4);
 FENCE_:
   WRITE(0, 0, 0, op + 1, op->pc + 4);
 ECALL_: {
-  const u32 call = x[17], argument = x[10];
+  const X call = x[17];
+  const u32 argument = (u32)x[10];
   u32 result = argument;
   switch (call) {
     case 1:
@@ -391,7 +478,7 @@ ECALL_: {
       if (!(answered_ >> call & 1)) TRAP(Stop::UNKNOWN_CALL, call);
       Taken taken;
       u32 about;
-      const Stop refused = take(call, argument, taken, about);
+      const Stop refused = take((u32)call, argument, taken, about);
       if (refused != Stop::LIMIT) TRAP(refused, about);
       for (u32 k = 0; k < taken.count; ++k) {
         const Operand& of = taken.operands[k];
@@ -412,12 +499,13 @@ ECALL_: {
     default:
       TRAP(Stop::UNKNOWN_CALL, call);
   }
-  x[10] = result;
+  [[maybe_unused]] const X before = x[10];
+  x[10] = extended<X>(result);
   if constexpr (COUNT) ++call_counts_[call];
   if constexpr (SEGMENT) ++segment_calls_[call];
   if constexpr (RECORD) {
-    calls_.push_back({(u32)(recorded + filled), call, result});
-    record(*op, call, argument, argument, result, stop == Stop::EXIT ? 0 : op->pc + 4);
+    calls_.push_back({(u32)(recorded + filled), (u32)call, result});
+    record(*op, call, before, before, x[10], stop == Stop::EXIT ? 0 : op->pc + 4);
   }
   if (stop == Stop::EXIT) goto over;
   ++op;
@@ -432,11 +520,32 @@ ILLEGAL_:
 END_:
   TRAP(Stop::OUTSIDE, op->pc);
 
+// RV64 alone; in 32 bits nothing is decoded to these.
+AUIPC_:
+  WRITE(0, 0, (X)op->pc + extended<X>(op->imm), op + 1, op->pc + 4);
+  LOAD_(LWU, std::uint32_t)
+  REGISTERS_W_(ADDW, a + b)
+  REGISTERS_W_(SUBW, a - b)
+  REGISTERS_W_(SLLW, a << (b & 31))
+  REGISTERS_W_(SRLW, a >> (b & 31))
+  REGISTERS_W_(SRAW, (u32)((i32)a >> (b & 31)))
+  REGISTERS_W_(MULW, a * b)
+  REGISTERS_W_(DIVW, divide(a, b))
+  REGISTERS_W_(DIVUW, divide_unsigned(a, b))
+  REGISTERS_W_(REMW, remainder(a, b))
+  REGISTERS_W_(REMUW, remainder_unsigned(a, b))
+  IMMEDIATE_W_(ADDIW, a + b)
+  IMMEDIATE_W_(SLLIW, a << b)
+  IMMEDIATE_W_(SRLIW, a >> b)
+  IMMEDIATE_W_(SRAIW, (u32)((i32)a >> b))
+  LOAD_(LD, std::uint64_t)
+  STORE_(SD, std::uint64_t)
+
 trapped:  // the instruction at op was not executed
   ++left;
   if constexpr (COUNT) --counts[op - ops];
 over:
-  std::memcpy(registers_, x, sizeof x);
+  std::copy(x, x + SLOTS, registers_);
   registers_[NO_DESTINATION] = 0;
   if constexpr (RECORD) {
     if (filled != 0) flush(stop == Stop::EXIT ? 0 : op->pc);

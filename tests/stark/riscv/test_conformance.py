@@ -1,4 +1,4 @@
-"""The public suites riscv-tests (rv32ui, rv32um) and riscv-arch-test (I and M of rv32i_m)."""
+"""The public suites riscv-tests (rv32ui, rv32um, rv64ui, rv64um) and riscv-arch-test (I and M of rv32i_m)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import pytest
 
 from distprove.stark.riscv.elf import parse_elf
 from distprove.stark.riscv.executor import Execution, Replay, Stop, Trap
-from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests
+from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests, riscv_tests_64
 
-RISCV_TESTS, ARCH_TESTS = riscv_tests(), arch_tests()
-TRAPS = dict(zip(sorted(NOT_OURS), (Stop.ILLEGAL, Stop.UNALIGNED_LOAD), strict=True))
+RISCV_TESTS, ARCH_TESTS = {**riscv_tests(), **riscv_tests_64()}, arch_tests()
+TRAPS = {name: Stop.ILLEGAL if name.endswith("fence_i") else Stop.UNALIGNED_LOAD for name in NOT_OURS}
 OPCODE, FUNCTION = 0x7F, 0xFE007000
 
 
 def test_the_suites_are_whole() -> None:
-    assert len(RISCV_TESTS) == 42 + 8
+    assert len(riscv_tests()) == 42 + 8
+    assert len(riscv_tests_64()) == 54 + 13
     assert len(ARCH_TESTS) == 38 + 8
     assert all(len(expected) >= 16 for _, expected in ARCH_TESTS.values())
 
@@ -51,6 +52,8 @@ WRONG = {  # an instruction with registers, and bits that make another of it
     "rv32ui/slt": (0x2000, 0x1000),
     "rv32um/mulh": (0x02001000, 0x2000),
     "rv32um/remu": (0x02007000, 0x2000),
+    "rv64ui/sub": (0x40000000, 0x40000000),
+    "rv64um/mulh": (0x02001000, 0x2000),
     "I/sra-01": (0x40005000, 0x40000000),
     "M/mulhsu-01": (0x02002000, 0x1000),
 }

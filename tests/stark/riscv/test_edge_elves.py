@@ -84,7 +84,7 @@ GUESTS = {
         elf_file([(0x10000, packed(*LEAVE), CODE | WRITE)], 0x10000), refused="writable and executable"
     ),
     "nothing": Guest(b"", refused="not an ELF file"),
-    "the beginning": Guest(b"\x7fELF\x01\x01\x01", refused="not an ELF file of 32 bits"),
+    "the beginning": Guest(b"\x7fELF\x01\x01\x01", refused="not an ELF file of 32 or 64 bits"),
     "a store to code": Guest(code([*asm.li(8, 0x10000), asm.store("sw", 5, 8), *LEAVE]), stops="that is not writable"),
     "data at the top": Guest(code([*AT_TOP, *LEAVE])),
     "jalr through its own target": Guest(code([*ITSELF, *LEAVE])),

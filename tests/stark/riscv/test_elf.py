@@ -15,7 +15,7 @@ from distprove.errors import FormatError, InputError
 from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.executor import CycleLimit, Execution, Trap
 from tests.support import riscv_asm as asm
-from tests.support.riscv_elf import EXECUTE, READ, WRITE, elf_file
+from tests.support.riscv_elf import EXECUTE, READ, WRITE, elf64_file, elf_file
 
 CODE = struct.pack("<7I", *asm.li(5, 0x30001), asm.load("lbu", 10, 5), asm.FENCE, *asm.call(1), 0)
 TEXT = (0x10000, CODE, READ | EXECUTE)
@@ -59,6 +59,19 @@ def test_memory_beyond_the_file_is_not_allocated() -> None:
     assert Execution(parse_elf(file, "guest")).run().exit_code == ord("b")
 
 
+def test_64_bits() -> None:
+    """The same segments and image from either class."""
+    parts = [TEXT, (0x30001, b"\x2a\x01", READ), (0x30003, b"\x07\0\0\0\0\0\0\0\x09", READ | WRITE)]
+    narrow, wide = (
+        parse_elf(make(parts, 0x10000, sizes=[None, None, 4096]), "guest") for make in (elf_file, elf64_file)
+    )
+    assert (narrow.xlen, wide.xlen) == (32, 64)
+    assert [part._replace(offset=0) for part in narrow.segments] == [part._replace(offset=0) for part in wide.segments]
+    for left, right in zip(vars(narrow.image()).values(), vars(wide.image()).values(), strict=True):
+        assert np.array_equal(left, right) or (left, right) == (32, 64)
+    assert Execution(wide).run().exit_code == 0x2A
+
+
 def test_functions() -> None:
     elf = read_elf(GUESTS / "ecdsa.elf")
     names = {function.name: function for function in elf.functions}
@@ -72,8 +85,12 @@ DATA_SEGMENT = (0x20000, b"data", READ | WRITE)
 REFUSED: dict[str, tuple[bytes, type[Exception], str]] = {
     "empty": (b"", FormatError, "not an ELF file"),
     "text": (b"#!/bin/sh\n", FormatError, "not an ELF file"),
-    "short": (elf_file([TEXT], 0x10000)[:51], FormatError, "not an ELF file of 32 bits"),
-    "of 64 bits": (elf_file([TEXT], 0x10000, identity=b"\x7fELF\x02\x01\x01"), FormatError, "of 32 bits"),
+    "short": (elf_file([TEXT], 0x10000)[:51], FormatError, "not an ELF file of 32 or 64 bits"),
+    "of no class": (elf_file([TEXT], 0x10000, identity=b"\x7fELF\x03\x01\x01"), FormatError, "of 32 or 64 bits"),
+    "of another class": (elf_file([TEXT], 0x10000, identity=b"\x7fELF\x02\x01\x01"), FormatError, "program headers"),
+    "compressed, of 64 bits": (elf64_file([TEXT], 0x10000, flags=1), InputError, "-march=rv64im -mabi=lp64"),
+    "an entry beyond 2^32": (elf64_file([TEXT], 0x1_0001_0000), InputError, "entry 0x100010000"),
+    "a segment beyond 2^32": (elf64_file([TEXT, (1 << 40, b"a", READ)], 0x10000), FormatError, "2\\^32"),
     "big-endian": (elf_file([TEXT], 0x10000, identity=b"\x7fELF\x01\x02\x01"), FormatError, "little-endian"),
     "another machine": (elf_file([TEXT], 0x10000, machine=40), FormatError, "machine 40"),
     "a library": (elf_file([TEXT], 0x10000, kind=3), InputError, "not an executable"),

@@ -14,7 +14,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from distprove.errors import FormatError, InputError
-from distprove.stark.riscv.elf import parse_elf, read_elf
+from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import (
     CycleLimit,
     Execution,
@@ -31,7 +31,7 @@ from distprove.stark.riscv.record import FIRST_REGISTER, Record
 from tests.support import riscv_asm as asm
 from tests.support.plain_keccak import keccak_f
 from tests.support.riscv_elf import code_file
-from tests.support.riscv_oracle import Interpreter, Trapped
+from tests.support.riscv_oracle import M32, Interpreter, Trapped
 from tests.support.riscv_oracle import run as plain_run
 
 DATA, LIMIT, STATE_BYTES = 0x20000, 600, 200
@@ -101,7 +101,11 @@ def same(got: Record, expected: Record) -> None:
 @example(sequence(asm.call(3), asm.call(3), asm.call(3), asm.call(4), asm.call(2), asm.leave()), 7, b"abcd", b"")
 @settings(max_examples=400, deadline=None)
 def test_random_programs(code: list[int], segment: int, private: bytes, public: bytes) -> None:
-    elf = parse_elf(code_file(code, data=bytes(range(64))), "random")
+    check_run(parse_elf(code_file(code, data=bytes(range(64))), "random"), segment, private, public)
+
+
+def check_run(elf: Elf, segment: int, private: bytes = b"", public: bytes = b"") -> None:
+    """A run of `LIMIT` cycles at most, in segments, does what the plain interpreter does."""
     inputs = Inputs(private, public)
     execution = Execution(elf, inputs, max_cycles=LIMIT)
     snapshots: list[Snapshot] = []
@@ -132,12 +136,14 @@ def test_random_programs(code: list[int], segment: int, private: bytes, public: 
     assert execution.output == b"".join(word.to_bytes(4, "little") for word in oracle.output)
     if trap is None and not oracle.pc:
         keys, values, segments = execution.words()
+        upper = execution.upper_halves().tolist()
         words = {
-            key: (value, n) for key, value, n in zip(keys.tolist(), values.tolist(), segments.tolist(), strict=True)
+            key: (low | high << 32, n)
+            for key, low, high, n in zip(keys.tolist(), values.tolist(), upper, segments.tolist(), strict=True)
         }
         assert words == {key: (oracle.words.get(key, 0), n) for key, n in oracle.last.items()}
         assert keys.tolist() == sorted(words)
-        exit_code = oracle.words.get(FIRST_REGISTER + 10, 0)
+        exit_code = oracle.words.get(FIRST_REGISTER + 10, 0) & M32
         assert execution.outcome == Outcome(exit_code, execution.output, oracle.cycle, len(snapshots))
         assert Execution(elf, inputs).run() == Outcome(exit_code, execution.output, oracle.cycle, 1)
     event(trap.stop.name if trap else "EXIT" if not oracle.pc else "LIMIT")
