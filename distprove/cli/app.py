@@ -83,7 +83,7 @@ SERVICE: Mapping[str, Entry] = {
 PROGRAMS: Mapping[str, Entry] = {
     "run": Entry(
         "run:run",
-        "Execute a RISC-V program (an ELF file for RV32IM) without proving it; docs/riscv.md says how to write one.",
+        "Execute a RISC-V program (RV32IM or RV64IM) without proving it; docs/riscv.md says how to write one.",
     ),
     "new": Entry("new:app", "Make a project: a folder with an example to change."),
     "air": Entry("air:app", "Inspect and debug AIRs written in Python."),

@@ -42,7 +42,9 @@ MOST_FUNCTIONS = 20
 
 @reports_errors
 def run(
-    guest: Annotated[Path, typer.Argument(metavar="GUEST", help="An ELF file for riscv32im, statically linked.")],
+    guest: Annotated[
+        Path, typer.Argument(metavar="GUEST", help="An ELF file for riscv32im or riscv64im, linked statically.")
+    ],
     private_file: Annotated[
         Path | None, typer.Option("--input", help="File that the guest reads as private input.")
     ] = None,
@@ -63,7 +65,7 @@ def run(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Execute a RISC-V program (an ELF file for RV32IM) without proving it; docs/riscv.md says how to write one.
+    """Execute a RISC-V program (RV32IM or RV64IM) without proving it; docs/riscv.md says how to write one.
 
     Exit code 0 only if the guest's own is 0; 1 if it is not, and for a trap or when the cycles are used up; 2 if a file
     cannot be used, or the run cannot be proven.

@@ -18,7 +18,7 @@ from kernels.interface.backend import Backend
 from tests.stark.recursion.test_columns import CHECKS
 from tests.support import keccak_vectors
 from tests.support.riscv_oracle import run
-from tests.support.riscv_programs import hashing, multiplying, permuting, random_program
+from tests.support.riscv_programs import hashing, multiplying, permuting, random_program, random_program_64
 from tests.support.riscv_traces import places_of
 from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
 
@@ -57,8 +57,14 @@ def test_columns_of_circuits(emulated: CudaBackend, check: Callable[[Backend], N
 
 @pytest.mark.parametrize(
     "image",
-    [random_program(2, 400), permuting(2), hashing(7, 8, 9), multiplying(5, 7, 1 << 200, (1 << 255) - 19)],
-    ids=["instructions", "Keccak-f", "SHA-256", "products"],
+    [
+        random_program(2, 400),
+        random_program_64(2, 400),
+        permuting(2),
+        hashing(7, 8, 9),
+        multiplying(5, 7, 1 << 200, (1 << 255) - 19),
+    ],
+    ids=["instructions", "instructions of RV64", "Keccak-f", "SHA-256", "products"],
 )
 def test_the_machine(emulated: CudaBackend, image: Image) -> None:
     """All tables of the RISC-V machine whose rows are made on the device."""

@@ -10,6 +10,10 @@ from tests.support import riscv_asm as asm
 DATA = 0x20000
 """Where the data of random programs begins; x2 points to its middle."""
 DATA_WORDS = 64
+CORNERS_64 = (
+    *(0, 1, 31, 32, 63, 64, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 32, 0x1FFFFFFFF, 0x7FFFFFFF00000000),
+    *((1 << 63) - 1, 1 << 63, (1 << 63) + 1, 0xFFFFFFFF00000000, 0xFFFFFFFF80000000, (1 << 64) - 2, (1 << 64) - 1),
+)
 CORNERS = (0, 1, 2, 31, 32, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF)
 _FREE = (0, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15)
 """Registers that random programs compute with."""
@@ -26,6 +30,11 @@ def fibonacci(steps: int) -> Image:
 def of_words(*code: int, data: dict[int, int] | None = None) -> Image:
     """These instructions, and the exit with 0."""
     return asm.image([*code, *asm.leave()], data)
+
+
+def operation_64(name: str, a: int, b: int) -> Image:
+    """The same of RV64IM; the lower half of the result becomes the exit code."""
+    return asm.image([*asm.li_64(5, a), *asm.li_64(6, b), asm.op(name, 10, 5, 6), *asm.call(1)], xlen=64)
 
 
 def operation(name: str, a: int, b: int) -> Image:
@@ -76,12 +85,52 @@ def _piece(random: Random, reads: list[int]) -> list[int]:
 
 
 def _offset(random: Random, name: str) -> int:
-    size = {"b": 1, "h": 2, "w": 4}[name[1]]
+    size = {"b": 1, "h": 2, "w": 4, "d": 8}[name[1]]
     return random.randrange(-2 * DATA_WORDS, 2 * DATA_WORDS, size)
 
 
 def _value(random: Random) -> int:
     return random.choice((*CORNERS, random.randrange(1 << 32), random.randrange(-64, 64) & 0xFFFFFFFF))
+
+
+def random_program_64(seed: int, length: int = 200) -> Image:
+    """The same of RV64IM."""
+    random = Random(seed)
+    code = [word for register in _FREE[1:] for word in asm.li_64(register, _value_64(random))]
+    code += asm.li(2, DATA + 2 * DATA_WORDS)
+    reads = 2 * [3] + 2 * [4]
+    while len(code) < length:
+        code += _piece_64(random, reads)
+    data = {DATA + 4 * k: _value(random) for k in range(0, DATA_WORDS, 3)}
+    return asm.image([*code, *asm.call(1)], data, xlen=64)
+
+
+def _piece_64(random: Random, reads: list[int]) -> list[int]:
+    rd, rs1, rs2 = (random.choice(_FREE) for _ in range(3))
+    match random.randrange(11):
+        case 0 | 1 | 2:
+            return [asm.op(random.choice(asm.REGISTER_OPS_64), rd, rs1, rs2)]
+        case 3 | 4:
+            return [asm.imm(random.choice(asm.IMMEDIATE_OPS_64), rd, rs1, random.randrange(-2048, 2048), 64)]
+        case 5:
+            name = random.choice(asm.LOADS_64)
+            return [asm.load(name, rd, 2, _offset(random, name))]
+        case 6:
+            name = random.choice(asm.STORES_64)
+            return [asm.store(name, rs2, 2, _offset(random, name))]
+        case 7:
+            return [
+                asm.branch(random.choice(asm.BRANCHES), rs1, random.choice((rs1, rs2)), 8),
+                asm.imm("addi", rd, rs1, 1),
+            ]
+        case 8:
+            return asm.li_64(rd, _value_64(random)) if rd else [asm.auipc(rd, 0)]
+        case _:
+            return _piece(random, reads)
+
+
+def _value_64(random: Random) -> int:
+    return random.choice((*CORNERS_64, random.randrange(1 << 64), random.randrange(-64, 64) % (1 << 64)))
 
 
 def permuting(calls: int = 2, *then: int) -> Image:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.stark.air import trace_air
+from distprove.stark.air import Air, trace_air
 from distprove.stark.air.check import BoundaryTuple, Failure, PartitionTrace, check_partitions
 from distprove.stark.counting import compile_counting
 from distprove.stark.output import output_public, output_stream
@@ -19,17 +19,16 @@ from distprove.stark.riscv.calls import CALLS, PRECOMPILES
 from distprove.stark.riscv.elf import Elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay
 from distprove.stark.riscv.host import MOST_WORDS, calls_of
-from distprove.stark.riscv.links import Words, keys_of, values_of
+from distprove.stark.riscv.links import Words, keys_of, upper_halves_of, values_of
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.record import U32, Image, Record
 from distprove.stark.riscv.segment import (
     NO_WORD,
-    OPTIONAL,
     PUBLIC,
     Fixed,
     Place,
     segment_inputs,
     segment_trace,
-    tables_of,
 )
 from distprove.stark.statement import Statement
 from kernels.cpu.backend import CpuBackend
@@ -39,10 +38,11 @@ Columns = NDArray[np.uint64]
 
 
 LAYOUT = Statement(public=PUBLIC).layout()
-AIRS = {air.name: air for air in tables_of(tuple(PRECOMPILES))}
-"""All tables, those of precompiles too. A guest without one of these never has it."""
-DEFINITIONS = {name: trace_air(air, LAYOUT) for name, air in AIRS.items()}
-COUNTING = compile_counting(list(DEFINITIONS.values()))
+AIRS_OF = {xlen: {air.name: air for air in each.tables_of(tuple(PRECOMPILES))} for xlen, each in MACHINES.items()}
+"""All tables by the bits of a register, those of precompiles too. A guest without one of these never has it."""
+DEFINITIONS_OF = {xlen: {name: trace_air(air, LAYOUT) for name, air in airs.items()} for xlen, airs in AIRS_OF.items()}
+COUNTING_OF = {xlen: compile_counting(list(each.values())) for xlen, each in DEFINITIONS_OF.items()}
+AIRS, DEFINITIONS = AIRS_OF[32], DEFINITIONS_OF[32]
 
 
 @dataclass
@@ -54,10 +54,15 @@ class Job:
     public: list[dict[str, Any]]
     output: bytes
 
+    @property
+    def airs(self) -> Mapping[str, Air]:
+        """All tables of the machine by name."""
+        return AIRS_OF[self.fixed.xlen]
+
     def failures(self) -> list[Failure]:
         """What the debug check finds."""
         partitions = [
-            PartitionTrace([main.get(name) for name in AIRS], public)
+            PartitionTrace([main.get(name) for name in self.airs], public)
             for main, public in zip(self.main, self.public, strict=True)
         ]
         stated = [
@@ -66,8 +71,8 @@ class Job:
             for place in range(MOST_WORDS)
         ]
         stated += [BoundaryTuple(OUTPUT, pair, -1) for pair in enumerate(output_stream(self.output).tolist())]
-        fixed = [self.rows.get(name) for name in AIRS]
-        return check_partitions([*DEFINITIONS.values()], partitions, preprocessed=fixed, boundary=stated)
+        fixed, definitions = [self.rows.get(name) for name in self.airs], DEFINITIONS_OF[self.fixed.xlen]
+        return check_partitions([*definitions.values()], partitions, preprocessed=fixed, boundary=stated)
 
     @cached_property
     def rows(self) -> dict[str, Columns]:
@@ -78,13 +83,14 @@ class Job:
         """Count anew what is looked up, so that a forged trace fails for what it says, not for what it looked up."""
         with CpuBackend(threads=1) as backend:
             for main, public in zip(self.main, self.public, strict=True):
-                columns: list[Any] = [None if name == "lookup" else main.get(name) for name in AIRS]
-                counted(columns, self.rows, [int(v) for value in public.values() for v in np.ravel([value])], backend)
-                main["lookup"] = columns[[*AIRS].index("lookup")]
+                columns: list[Any] = [None if name == "lookup" else main.get(name) for name in self.airs]
+                values = [int(v) for value in public.values() for v in np.ravel([value])]
+                counted(columns, self.rows, values, backend, self.fixed.xlen)
+                main["lookup"] = columns[[*self.airs].index("lookup")]
 
     def column(self, table: str, name: str, segment: int = 0, index: int = 0) -> Columns:
         """A column of a table, to be read or changed in place."""
-        columns = DEFINITIONS[table].main
+        columns = self.airs[table].main
         start = sum(list(columns.values())[: list(columns).index(name)])
         return self.main[segment][table][start + index]
 
@@ -94,7 +100,7 @@ class Links:
 
     def __init__(self) -> None:
         none = np.zeros(0, dtype=np.uint32)
-        self._words, self._count = Words(none, none, none), 0
+        self._words, self._count = Words(none, none, none, none), 0
 
     @property
     def words(self) -> Words:
@@ -110,13 +116,15 @@ class Links:
         earlier = np.zeros(len(keys), dtype=np.uint32)
         earlier[old] = known.segment[at[old]]
         self._count += 1
-        value, segment = known.value.copy(), known.segment.copy()
+        value, segment, upper = known.value.copy(), known.segment.copy(), known.upper.copy()
         value[at[old]], segment[at[old]] = values_of(record, "end")[old], self._count
+        upper[at[old]] = upper_halves_of(record, "end")[old]
         new, place = ~old, where[~old]
         self._words = Words(
             np.insert(known.key, place, keys[new]),
             np.insert(value, place, values_of(record, "end")[new]),
             np.insert(segment, place, np.uint32(self._count)),
+            np.insert(upper, place, upper_halves_of(record, "end")[new]),
         )
         return earlier
 
@@ -165,20 +173,22 @@ def job_of(run: Run | Executed) -> Job:
     with CpuBackend(threads=2) as backend:
         for each in inputs:
             trace = segment_trace(each, backend)
-            names = [air.name for air in tables_of(fixed.precompiles)]
-            main: list[Any] = [dict(zip(names, trace.main, strict=True)).get(name) for name in AIRS]
-            counted(main, job.rows, trace.public, backend)
-            found = zip(AIRS, main, strict=True)
+            names = [air.name for air in fixed.tables]
+            main: list[Any] = [dict(zip(names, trace.main, strict=True)).get(name) for name in job.airs]
+            counted(main, job.rows, trace.public, backend, fixed.xlen)
+            found = zip(job.airs, main, strict=True)
             job.main.append({name: np.array(columns) for name, columns in found if columns is not None})
             job.public.append(named(trace.public))
     return job
 
 
-def counted(main: list[Any], fixed: Mapping[str, Columns], public: Sequence[int], backend: CpuBackend) -> None:
+def counted(
+    main: list[Any], fixed: Mapping[str, Columns], public: Sequence[int], backend: CpuBackend, xlen: int = 32
+) -> None:
     """Fill in the columns that the prover counts."""
-    names = list(AIRS)
-    optional = [name in OPTIONAL or name in PRECOMPILES for name in names]
-    COUNTING.fill(main, lambda table: fixed.get(names[table]), public, optional, backend)
+    names = list(AIRS_OF[xlen])
+    optional = [name in MACHINES[xlen].optional or name in PRECOMPILES for name in names]
+    COUNTING_OF[xlen].fill(main, lambda table: fixed.get(names[table]), public, optional, backend)
 
 
 def named(values: Sequence[int]) -> dict[str, Any]:

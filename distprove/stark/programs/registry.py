@@ -172,7 +172,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
         ),
         ProgramEntry(
             "riscv",
-            "The execution of a guest program for RV32IM, cut into segments.",
+            "The execution of a guest program for RV32IM or RV64IM, cut into segments.",
             (
                 Argument("elf", "path", "the guest's ELF file; only a prover needs it", bound=True),
                 Argument("input", "path", "a file with the private input", ""),

@@ -6,10 +6,12 @@ It is named after the first of them, as keys have the name. The table that compu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from distprove.stark.air import Air, CppRows, Table
-from distprove.stark.riscv.buses import ACCESS, KECCAK, in_long_range
+from distprove.stark.air import Air, Bus, CppRows, Table
+from distprove.stark.riscv.buses import ACCESS, ACCESS_64, KECCAK, in_long_range
 from distprove.stark.riscv.calls import CALL_WORDS, KECCAK_CALL
 from distprove.stark.riscv.record import STATE_WORDS, U32, Record, Usage, Words64
 
@@ -30,6 +32,9 @@ class KeccakWordsAir(Air):
 
     name = "keccak_words"
     main = WORD_COLUMNS
+    bus: Bus = ACCESS
+    upper: Mapping[str, int] = {}
+    """What a tuple of a word has beside its fields here."""
 
     def define(self, t: Table) -> None:
         row = t.this
@@ -39,10 +44,17 @@ class KeccakWordsAir(Air):
             t.receive(KECCAK, word, times=row.on, at_most=1)
         in_long_range(t, row.key, row.low, 30, row.on, "key")
         now = row.time + 2
-        before = {"key": row.key, "value": row.before, "time": row.previous}
-        t.receive(ACCESS, before, times=row.on, at_most=1)
-        t.send(ACCESS, {"key": row.key, "value": row.after, "time": now}, times=row.on)
+        before = {"key": row.key, "value": row.before, "time": row.previous, **self.upper}
+        t.receive(self.bus, before, times=row.on, at_most=1)
+        t.send(self.bus, {"key": row.key, "value": row.after, "time": now, **self.upper}, times=row.on)
         in_long_range(t, now - row.previous - 1, row.since, 24, row.on, "time")
+
+
+class KeccakWords64Air(KeccakWordsAir):
+    """The same for RV64IM."""
+
+    bus = ACCESS_64
+    upper: Mapping[str, int] = {"upper": 0}
 
 
 WORD_ROWS = CppRows(

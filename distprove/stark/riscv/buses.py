@@ -6,6 +6,7 @@ docs/riscv.md says for each bus who sends, who receives, and why no forged execu
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from distprove.stark.air import Air, Bus, Expression, Table, total
 from distprove.stark.air.definition import Value
@@ -31,6 +32,18 @@ KECCAK = Bus("keccak", fields=("time", "end", "key", "value"))
 """The words that host calls compute on, Keccak-f the first of them: `end` is 0 before a call, and 1 after."""
 BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED, OUTPUT, KECCAK, MOVED)
 
+ROM_64 = Bus("rom", fields=(*ROM.fields, "upper"))
+"""`upper` is that of the constant: of `imm`, or of what a store adds to its address."""
+ACCESS_64 = Bus("access", fields=("key", "value", "upper", "time"))
+"""As `ACCESS`, with bits 32 to 63 of a register; of a word of memory they are 0."""
+WIDE = Bus("wide", fields=("op", "a", "a_upper", "b", "b_upper", "result", "result_upper"))
+"""Operations on 64 bits. Those on lower halves go on `ALU`."""
+WORDS_64 = Bus("words", fields=("key", "value", "upper", "segment"), scope="global")
+BUSES_64 = (
+    *(LOOKUP, ROM_64, ACCESS_64, ALU, WIDE, NARROW, HOST, IMAGE, PUBLIC, WORDS_64, STATED, OUTPUT, KECCAK, MOVED),
+)
+"""The buses of RV64IM."""
+
 ALU_TABLES = {
     "bitwise": ("and", "or", "xor"),
     "compare": ("slt", "sltu"),
@@ -38,7 +51,8 @@ ALU_TABLES = {
     "multiply": ("mul", "mulh", "mulhsu", "mulhu"),
     "divide": ("div", "divu", "rem", "remu"),
 }
-"""The tables that answer on `alu`, and their operations."""
+"""The tables that answer on `alu`, and their operations. Those of `WIDE_TABLES` answer on `wide`."""
+WIDE_TABLES = {f"{name}64": ops for name, ops in ALU_TABLES.items()}
 ALU_OPS = {op: number for number, op in enumerate((op for ops in ALU_TABLES.values() for op in ops), start=1)}
 NARROW_OPS = {"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6}
 AND_KIND = (1 << 17) - 1
@@ -80,18 +94,66 @@ def constrain_sign(t: Table, value: Expression, sign: Expression, low: Expressio
     in_long_range(t, value - sign * (1 << 31), low, 31, times)
 
 
-class AluAir(Air):
-    """A table that answers on `alu`: a row is one of its operations, or none. The columns `is_OP` say which."""
+class OperationAir(Air):
+    """A table whose row is one of some operations, or none. The columns `is_OP` say which."""
+
+    @property
+    @abstractmethod
+    def operations(self) -> tuple[str, ...]:
+        """Their names, of `ALU_OPS`."""
+
+    def on(self, t: Table) -> Expression:
+        """Constrain the flags to at most one. Gives whether there is one."""
+        flags = [t.this[f"is_{op}"][0] for op in self.operations]
+        on = total(flags)
+        for flag in (*flags, on):
+            t.boolean(flag)
+        return on
+
+    def number(self, t: Table) -> Expression:
+        """The number of the row's operation."""
+        return total(t.this[f"is_{op}"][0] * ALU_OPS[op] for op in self.operations)
+
+
+class AluAir(OperationAir):
+    """A table that answers on `alu`."""
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        return ALU_TABLES[self.name]
 
     def define(self, t: Table) -> None:
-        flags = {op: t.this[f"is_{op}"][0] for op in ALU_TABLES[self.name]}
-        on = total(flags.values())
-        for flag in (*flags.values(), on):
-            t.boolean(flag)
+        on = self.on(t)
         a, b, result = self.constrain(t, on)
-        op = sum(flag * ALU_OPS[name] for name, flag in flags.items())
-        t.receive(ALU, {"op": op, "a": a, "b": b, "result": result}, times=on, at_most=1)
+        t.receive(ALU, {"op": self.number(t), "a": a, "b": b, "result": result}, times=on, at_most=1)
 
     @abstractmethod
     def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         """State what makes a row that is `on` right; gives the operands and the result."""
+
+
+Halves = tuple[Value, Value]
+"""Bits 0 to 31 and bits 32 to 63 of a number."""
+
+
+class WideAir(OperationAir):
+    """A table that answers on `wide`."""
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        return WIDE_TABLES[self.name]
+
+    def define(self, t: Table) -> None:
+        on = self.on(t)
+        halves = zip(("a", "b", "result"), self.constrain(t, on), strict=True)
+        named = {name: half for each, pair in halves for name, half in zip((each, f"{each}_upper"), pair, strict=True)}
+        t.receive(WIDE, {"op": self.number(t), **named}, times=on, at_most=1)
+
+    @abstractmethod
+    def constrain(self, t: Table, on: Expression) -> tuple[Halves, Halves, Halves]:
+        """State what makes a row that is `on` right; gives the operands and the result."""
+
+
+def words(limbs: Sequence[Expression]) -> tuple[Expression, ...]:
+    """The numbers of 32 bits from limbs of 16 bits, the lowest first."""
+    return tuple(low + high * (1 << 16) for low, high in zip(limbs[::2], limbs[1::2], strict=True))

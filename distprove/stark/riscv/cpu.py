@@ -7,10 +7,12 @@ instructions are: sums, differences, jumps, equality, words of memory. The rest 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.stark.air import Air, CppRows, Expression, Table
+from distprove.stark.air import Air, Bus, CppRows, Expression, Table
 from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, in_long_range, in_range, range_kind
 from distprove.stark.riscv.decode import FLAGS
 from distprove.stark.riscv.record import FIRST_REGISTER, Record, Words64
@@ -46,18 +48,20 @@ class CpuAir(Air):
     """The rules of a cycle."""
 
     name = "cpu"
-    main = COLUMNS
+    main: Mapping[str, int] = COLUMNS
     public = ("pc_start", "pc_end", "cycles_start", "cycles_end", "final", "exit_code")
+    flags: tuple[str, ...] = FLAGS
+    rom: Bus = ROM
 
     def define(self, t: Table) -> None:
         row = t.this
-        flags = [row[name][0] for name in FLAGS]
+        flags = [row[name][0] for name in self.flags]
         for flag in (row.on, row.carry, *flags, row.load + row.store):
             t.boolean(flag)
         t.transition(t.next.on * (1 - row.on), "no cycle after one that is not")
         t.always((1 - row.on) * sum(flags), "nothing without a cycle")
-        values = {name: row[name][0] for name in ("pc", "op", "rd", "rs1", "rs2", "imm", "disp")}
-        t.send(ROM, {**values, "flags": sum(flag * (1 << k) for k, flag in enumerate(flags))}, times=row.on)
+        values = {name: row[name][0] for name in self.rom.fields if name != "flags"}
+        t.send(self.rom, {**values, "flags": sum(flag * (1 << k) for k, flag in enumerate(flags))}, times=row.on)
 
         t.first(row.time - 4, "time begins")
         t.transition(t.next.time - row.time - 4 * row.on, "time")
@@ -106,14 +110,18 @@ class CpuAir(Air):
         t.always(row.jalr * (row.result - row.pc - 4), "result of a jump")
         t.always(row.load * (1 - row.narrow) * (row.result - row.word), "loaded word")
         t.always(row.store * (1 - row.narrow) * (row.result - row.b), "stored word")
-        difference = row.a - row.b
-        t.always(row.eq * (difference * row.word + row.result - 1), "equal")
-        t.always(row.eq * difference * row.result, "not equal")
+        self._equality(t)
         t.send(ALU, {"op": row.op, "a": row.a, "b": row.b, "result": row.result}, times=row.alu)
         narrow = {"op": row.op, "offset": row.offset, "before": row.word, "b": row.b, "result": row.result}
         t.send(NARROW, narrow, times=row.narrow)
         call = {"call": row.a, "argument": row.b, "time": row.time, "result": row.result, "exit": row.offset}
         t.send(HOST, call, times=row.ecall)
+
+    def _equality(self, t: Table) -> None:
+        row = t.this
+        difference = row.a - row.b
+        t.always(row.eq * (difference * row.word + row.result - 1), "equal")
+        t.always(row.eq * difference * row.result, "not equal")
 
     def _accesses(self, t: Table) -> None:
         """Each access takes the value with the time of the last one, and puts it back, or a new one, with its own."""
@@ -134,11 +142,14 @@ class CpuAir(Air):
             in_long_range(t, now - previous - 1, low, 24, used, f"time of {name}")
 
 
-ROWS = CppRows(
-    f"""
-    constexpr int {", ".join(f"{name.upper()} = {bit}" for bit, name in enumerate(FLAGS))};
+def flag_constants(names: Sequence[str]) -> str:
+    """Lines of C++ that name the places of these flags."""
+    return f"""
+    constexpr int {", ".join(f"{name.upper()} = {bit}" for bit, name in enumerate(names))};
     """
-    """
+
+
+HELPERS = """
     DP_ROW u64 cell(const Inputs& in, int k, u64 i) { return in.record(k, i / 2) >> 32 * (i & 1) & 0xffffffff; }
 
     DP_ROW u64 narrow_result(u64 op, u64 offset, u64 word, u64 b) {
@@ -152,7 +163,11 @@ ROWS = CppRows(
         default: return word ^ (half ^ b & 0xffff) << shift;
       }
     }
-
+"""
+ROWS = CppRows(
+    flag_constants(FLAGS)
+    + HELPERS
+    + """
     DP_ROW void row(const Inputs& in, u64 i, Row& out) {
       const u64 cycles = in.end[0];
       const bool on = i < cycles;

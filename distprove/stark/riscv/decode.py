@@ -32,7 +32,7 @@ FLAGS = (
     "negate",
 )
 """The flags of an instruction, lowest bit first."""
-FLAGS_64 = (*FLAGS, "wide", "double", "sext")
+FLAGS_64 = (*FLAGS, "wide", "pair", "sext")
 """The flags of RV64IM: an operation on 64 bits, an access of eight bytes, a result that the sign of its lower half
 extends."""
 NO_PC = 1 << 40
@@ -105,9 +105,9 @@ def decode(address: U32, word: U32, xlen: int = 32) -> Words64:
         more = 0 if name.endswith("u") else extended
         put(load & (funct3 == code), bits("load", "narrow") | more, NARROW_OPS[name])
     if wide:
-        put(load & (funct3 == 3), bits("load", "double"))
+        put(load & (funct3 == 3), bits("load", "pair"))
         put(load & (funct3 == 6), bits("load"))
-        put(store & (funct3 == 3), bits("store", "double"))
+        put(store & (funct3 == 3), bits("store", "pair"))
     for code, name in {0: "sb", 1: "sh"}.items():
         put(store & (funct3 == code), bits("store", "narrow"), NARROW_OPS[name])
     disp[store] = s_imm[store]

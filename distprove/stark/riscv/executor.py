@@ -338,28 +338,22 @@ class Execution:
         content: bytes = self._machine.words_at(_flat(at))[0]
         return content[:size]
 
-    def words(self) -> tuple[U32, U32, U32]:
+    def words(self) -> tuple[U32, U32, U32, U32]:
         """Return all words and registers that a run used, which came to its end by segments. Keys (k,) ascending (a
-        quarter of the byte address; FIRST_REGISTER + i for register i), values at the end (of registers their lower
-        halves), and for each one more than the number of the last segment that used it. Raises ValueError."""
+        quarter of the byte address; FIRST_REGISTER + i for register i), values at the end (of registers bits 0 to 31),
+        for each one more than the number of the last segment that used it, and bits 32 to 63 of the values, which only
+        registers of RV64IM have. Raises ValueError."""
         self.outcome  # noqa: B018  that there is one
         addresses = np.sort(_array(self._machine.all_words()))
         values, segments = map(_array, self._machine.words_at(_flat(addresses)))
-        (registers, _), last = _registers(self._machine), _array(self._machine.register_segments())
+        (registers, upper), last = _registers(self._machine), _array(self._machine.register_segments())
         used = np.flatnonzero(last).astype(np.uint32)
         return (
             np.concatenate([addresses // np.uint32(4), used + np.uint32(FIRST_REGISTER)]),
             np.concatenate([values, registers[used]]),
             np.concatenate([segments, last[used]]),
+            np.concatenate([np.zeros_like(values), upper[used]]),
         )
-
-    def upper_halves(self) -> U32:
-        """For each of `words` bits 32 to 63 of its value, which only registers of RV64IM have."""
-        keys, _, _ = self.words()
-        upper = np.zeros(len(keys), dtype=np.uint32)
-        ours = keys >= FIRST_REGISTER
-        upper[ours] = _registers(self._machine)[1][keys[ours] - FIRST_REGISTER]
-        return upper
 
     def _begin(self) -> None:
         if self._begun:

@@ -9,6 +9,8 @@ from distprove.errors import UsageError
 from distprove.stark.riscv.calls import PRECOMPILES
 
 _FORM = re.compile(r"([0-9a-f]{64})-([0-9a-f]{8})-(\d{1,2})-(\d{1,2})((?:-[a-z0-9]{1,16}){0,8})")
+_WIDE = "rv64"
+"""The word in the name of a guest of RV64IM."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,12 @@ class Guest:
     log_image: int
     precompiles: tuple[str, ...] = ()
     """The tables of its own that it has, of `PRECOMPILES`, in their order."""
+    xlen: int = 32
+    """Bits of a register: 32, or 64, which the name has as a word of its own."""
 
     def __str__(self) -> str:
-        return "-".join(
-            (self.root.hex(), f"{self.entry:08x}", f"{self.log_rom}", f"{self.log_image}", *self.precompiles)
-        )
+        words = (_WIDE,) * (self.xlen == 64) + self.precompiles
+        return "-".join((self.root.hex(), f"{self.entry:08x}", f"{self.log_rom}", f"{self.log_image}", *words))
 
     @classmethod
     def parse(cls, text: str) -> Guest:
@@ -35,10 +38,13 @@ class Guest:
         if match is None:
             raise UsageError(f"a guest is named by root, entry and heights, ROOT-ENTRY-ROM-IMAGE, not {text!r}")
         root, entry, rom, image, more = match.groups()
-        names = tuple(more.split("-")[1:])
+        words = tuple(more.split("-")[1:])
+        xlen, names = (64, words[1:]) if words[:1] == (_WIDE,) else (32, words)
         if names != tuple(name for name in PRECOMPILES if name in names):
-            raise UsageError(f"a guest's name ends with some of {', '.join(PRECOMPILES)}, in this order, not {more!r}")
-        guest = cls(bytes.fromhex(root), int(entry, 16), int(rom), int(image), names)
+            raise UsageError(
+                f"a guest's name ends with some of {_WIDE}, {', '.join(PRECOMPILES)}, in this order, not {more!r}"
+            )
+        guest = cls(bytes.fromhex(root), int(entry, 16), int(rom), int(image), names, xlen)
         if str(guest) != text:
             raise UsageError(f"a guest's name has no leading zeros in its heights: {text!r}")
         return guest

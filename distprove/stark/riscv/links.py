@@ -17,9 +17,11 @@ class Words:
     value: U32 = field(repr=False)
     segment: U32 = field(repr=False)
     """One more than the number of the last segment that used it."""
+    upper: U32 = field(repr=False)
+    """Bits 32 to 63 of the values, which only registers of RV64IM have."""
 
     def part(self, start: int, stop: int) -> Words:
-        return Words(self.key[start:stop], self.value[start:stop], self.segment[start:stop])
+        return Words(*(each[start:stop] for each in (self.key, self.value, self.segment, self.upper)))
 
 
 def cut_evenly(count: int, parts: int) -> list[range]:
@@ -37,3 +39,9 @@ def values_of(record: Record, which: str) -> U32:
     """For each of `keys_of` what the record has at the "start" or the "end", or the "time" of the last access."""
     registers = getattr(record, f"registers_{which}")[np.flatnonzero(record.registers_time)]
     return np.concatenate((getattr(record, f"memory_{which}"), registers))
+
+
+def upper_halves_of(record: Record, which: str) -> U32:
+    """For each of `keys_of` bits 32 to 63 of its value at the "start" or the "end"."""
+    registers = getattr(record, f"registers_{which}_upper")[np.flatnonzero(record.registers_time)]
+    return np.concatenate((np.zeros(len(record.memory_address), dtype=np.uint32), registers))

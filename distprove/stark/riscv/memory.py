@@ -11,8 +11,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from distprove.stark.air import Air, Table
-from distprove.stark.riscv.buses import ACCESS, IMAGE, WORDS, in_long_range, in_range, word
-from distprove.stark.riscv.links import Words, keys_of, values_of
+from distprove.stark.riscv.buses import (
+    ACCESS,
+    ACCESS_64,
+    IMAGE,
+    WORDS,
+    WORDS_64,
+    in_long_range,
+    in_range,
+    word,
+)
+from distprove.stark.riscv.links import Words, keys_of, upper_halves_of, values_of
 from distprove.stark.riscv.record import FIRST_REGISTER, REGISTERS, U32, Image, Record, Words64
 from kernels.maths.goldilocks import P
 
@@ -34,6 +43,9 @@ WORDS_COLUMNS = {
     "above": 1,
     "below": 1,
 }
+UPPER_TOUCHED = {"start_upper": 1, "end_upper": 1}
+UPPER_WORDS = {"end_upper": 1}
+"""Columns of RV64IM alone: bits 32 to 63 of registers, 0 for words of memory. The image has none of them."""
 
 
 class TouchedAir(Air):
@@ -43,7 +55,7 @@ class TouchedAir(Air):
     """
 
     name = "touched"
-    main = TOUCHED
+    main: Mapping[str, int] = TOUCHED
     public = ("segment",)
 
     def define(self, t: Table) -> None:
@@ -54,10 +66,29 @@ class TouchedAir(Air):
         for limb in row.gap:
             in_range(t, limb, 16, row.on)
         in_range(t, t.public.segment - row.segment, 16, row.on, "an earlier segment")
+        self._link(t)
+
+    def _link(self, t: Table) -> None:
+        row = t.this
         t.send(ACCESS, {"key": row.key, "value": row.start, "time": 0}, times=row.on, name="start")
         t.receive(ACCESS, {"key": row.key, "value": row.end, "time": row.time}, times=row.on, at_most=1, name="end")
         t.receive(WORDS, {"key": row.key, "value": row.start, "segment": row.segment}, times=row.on, at_most=1)
         t.send(WORDS, {"key": row.key, "value": row.end, "segment": t.public.segment + 1}, times=row.on)
+
+
+class Touched64Air(TouchedAir):
+    """The same for RV64IM."""
+
+    main: Mapping[str, int] = {**TOUCHED, **UPPER_TOUCHED}
+
+    def _link(self, t: Table) -> None:
+        row, key = t.this, t.this.key
+        start = {"key": key, "value": row.start, "upper": row.start_upper}
+        end = {"key": key, "value": row.end, "upper": row.end_upper}
+        t.send(ACCESS_64, {**start, "time": 0}, times=row.on, name="start")
+        t.receive(ACCESS_64, {**end, "time": row.time}, times=row.on, at_most=1, name="end")
+        t.receive(WORDS_64, {**start, "segment": row.segment}, times=row.on, at_most=1)
+        t.send(WORDS_64, {**end, "segment": t.public.segment + 1}, times=row.on)
 
 
 class WordsAir(Air):
@@ -67,7 +98,7 @@ class WordsAir(Air):
     """
 
     name = "words"
-    main = WORDS_COLUMNS
+    main: Mapping[str, int] = WORDS_COLUMNS
     public = ("words_start", "words_end")
 
     def define(self, t: Table) -> None:
@@ -83,8 +114,24 @@ class WordsAir(Air):
         for distance, low in ((row.key - row.low, row.above), (row.high - row.key, row.below)):
             in_long_range(t, distance, low, 32, row.on)
         t.send(IMAGE, {"low": row.low, "high": row.high, "value": row.start}, times=row.on)
+        self._link(t)
+
+    def _link(self, t: Table) -> None:
+        row = t.this
         t.send(WORDS, {"key": row.key, "value": row.start, "segment": 0}, times=row.on)
         t.receive(WORDS, {"key": row.key, "value": row.end, "segment": row.segment}, times=row.on, at_most=1)
+
+
+class Words64Air(WordsAir):
+    """The same for RV64IM. All upper halves are 0 at the beginning."""
+
+    main: Mapping[str, int] = {**WORDS_COLUMNS, **UPPER_WORDS}
+
+    def _link(self, t: Table) -> None:
+        row = t.this
+        t.send(WORDS_64, {"key": row.key, "value": row.start, "upper": 0, "segment": 0}, times=row.on)
+        end = {"key": row.key, "value": row.end, "upper": row.end_upper, "segment": row.segment}
+        t.receive(WORDS_64, end, times=row.on, at_most=1)
 
 
 class ImageAir(Air):
@@ -115,7 +162,8 @@ def image_rows(image: Image) -> Words64:
 def touched_columns(record: Record, earlier: U32, log_rows: int) -> Words64:
     """The columns of `touched`; `earlier` comes from `Snapshot.earlier`."""
     key = keys_of(record).astype(np.uint64)
-    out = np.zeros((sum(TOUCHED.values()), 1 << log_rows), dtype=np.uint64)
+    wide = record.xlen == 64
+    out = np.zeros((sum(TOUCHED.values()) + wide * len(UPPER_TOUCHED), 1 << log_rows), dtype=np.uint64)
     n = len(key)
     gap = np.diff(key) - np.uint64(1)
     out[0, :n], out[1, :n] = 1, key
@@ -123,20 +171,25 @@ def touched_columns(record: Record, earlier: U32, log_rows: int) -> Words64:
     for k, which in enumerate(("start", "end", "time")):
         out[4 + k, :n] = values_of(record, which)
     out[7, :n] = earlier
+    if wide:
+        out[8, :n], out[9, :n] = upper_halves_of(record, "start"), upper_halves_of(record, "end")
     return out
 
 
-def words_columns(words: Words, image: Words64, start: int, log_rows: int) -> Words64:
+def words_columns(words: Words, image: Words64, start: int, log_rows: int, xlen: int = 32) -> Words64:
     """The columns of `words`. `start` is the key before the first; `image` comes from `image_rows`."""
+    wide = xlen == 64
     key = words.key.astype(np.uint64)
     n = len(key)
     where = np.searchsorted(image[0], key, side="right") - 1
     low, high, value = image[:, where]
     gap = np.diff(key.astype(np.int64), prepend=start if start < P - 1 else -1).astype(np.uint64) - np.uint64(1)
-    out = np.zeros((sum(WORDS_COLUMNS.values()), 1 << log_rows), dtype=np.uint64)
+    out = np.zeros((sum(WORDS_COLUMNS.values()) + wide * len(UPPER_WORDS), 1 << log_rows), dtype=np.uint64)
     out[1] = start if n == 0 else key[-1]
     out[0, :n], out[1, :n] = 1, key
     out[2, :n], out[3, :n] = gap & LOW, gap >> LIMB
     out[4, :n], out[5, :n], out[6, :n] = value, words.value, words.segment
     out[7, :n], out[8, :n], out[9, :n], out[10, :n] = low, high, key - low & LOW, high - key & LOW
+    if wide:
+        out[11, :n] = words.upper
     return out

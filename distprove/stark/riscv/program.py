@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof, ResourceError, UsageError
 from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
-from distprove.stark.air import Air, CppRows
+from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.heights import LogHeights, tallest
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
-from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
+from distprove.stark.riscv.buses import OUTPUT, STATED
 from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.declared import format_declared, parse_declared, require_within
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf, require_instructions
@@ -33,20 +33,18 @@ from distprove.stark.riscv.foreign import FOREIGN
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.links import Words, cut_evenly
+from distprove.stark.riscv.machine import MACHINES, Machine
 from distprove.stark.riscv.record import Usage
 from distprove.stark.riscv.segment import (
     NO_WORD,
-    OPTIONAL,
     PUBLIC,
     Fixed,
     Place,
     operation_classes,
     outputs_of,
-    row_functions_of,
     run_heights,
     segment_inputs,
     segment_trace,
-    tables_of,
 )
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
 from distprove.wanted import require_wanted
@@ -77,7 +75,6 @@ class RiscV(Program):
 
     name = "riscv"
     compared = ("public",)
-    buses = BUSES
     name_bytes: int = len(_segment_name(0))
     of_key = (*Program.of_key, "_guest_file")
 
@@ -112,7 +109,7 @@ class RiscV(Program):
         return {"guest": self.guest}
 
     def key_arguments(self, root: bytes, heights: Mapping[str, int]) -> dict[str, int | str]:
-        found = str(Guest(root, self._entry, heights["rom"], heights["image"], self._precompiles))
+        found = str(Guest(root, self._entry, heights["rom"], heights["image"], self._precompiles, self._machine.xlen))
         if self.guest not in ("", found):
             raise UsageError(f"{self.elf} is the guest {found}, and not {self.guest}")
         return {"guest": found}
@@ -153,17 +150,29 @@ class RiscV(Program):
 
     @property
     def tables(self) -> Sequence[Air]:
-        if self.elf and self._guest_file.xlen != 32:
-            raise UsageError(f"{self.elf} is a guest of RV64IM, which runs and cannot be proven yet")
-        return tables_of(self._precompiles)
+        return self._machine.tables_of(self._precompiles)
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return self._machine.buses
 
     @property
     def optional(self) -> Sequence[str]:
-        return (*OPTIONAL, *self._precompiles)
+        return (*self._machine.optional, *self._precompiles)
 
     @property
     def row_functions(self) -> Sequence[CppRows]:
-        return row_functions_of(self._precompiles if self.elf or self._known else tuple(PRECOMPILES))
+        if self.elf or self._known:
+            return self._machine.row_functions_of(self._precompiles)
+        both = [rows for machine in MACHINES.values() for rows in machine.row_functions_of(tuple(PRECOMPILES))]
+        return tuple({rows.source: rows for rows in both}.values())
+
+    @property
+    def _machine(self) -> Machine:
+        """The machine of the guest's width. A program without a guest, of which there is no key, has 32 bits."""
+        if self.elf:
+            return MACHINES[self._guest_file.xlen]
+        return MACHINES[self._known.xlen if self._known else 32]
 
     @property
     def _precompiles(self) -> tuple[str, ...]:
@@ -227,7 +236,7 @@ class RiscV(Program):
                 "digest": digest,
                 "snapshot": snapshots[index],
                 "last": index == count - 1,
-                "words": np.stack((part.key, part.value, part.segment)).astype("<u4").tobytes(),
+                "words": np.stack((part.key, part.value, part.segment, part.upper)).astype("<u4").tobytes(),
                 "words_start": start,
                 "outputs": outputs[index],
                 "output": output_public(output),
@@ -274,7 +283,7 @@ class RiscV(Program):
         if digest != source["digest"]:
             raise InputError(f"{source['elf']}: the guest changed during the job")
         snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
-        words = Words(*np.frombuffer(source["words"], dtype="<u4").reshape(3, -1))
+        words = Words(*np.frombuffer(source["words"], dtype="<u4").reshape(4, -1))
         rest = (source[name] for name in ("words_start", "outputs", "output", "heights"))
         place = Place(snapshot.index, source["last"], snapshot.earlier(), words, *rest)
         return segment_inputs(_fixed(elf), Replay(elf).record(snapshot), place)

@@ -110,7 +110,7 @@ class Usage:
 
     cycles: int
     classes: U32
-    """(n,): instructions that ask each table of `segment.CLASSES`, in their order; 0 for numbers beyond them."""
+    """(n,): instructions that ask each table of `Machine.classes`, in their order; 0 for numbers beyond them."""
     calls: U32
     """(m,): host calls of each number, from 0 to any that is beyond the known ones."""
     touched: int

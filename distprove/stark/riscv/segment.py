@@ -12,47 +12,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, CppRows
+from distprove.stark.air import Air
 from distprove.stark.output import DIGEST_VALUES, MAX_OUTPUT_WORDS
 from distprove.stark.program import Trace
-from distprove.stark.programs.keccak_slices import ROWS as SLICES
-from distprove.stark.riscv import bitwise, compare, divide, multiply, narrow, precompiles, shift
-from distprove.stark.riscv.accesses import WORD_ROWS, KeccakWordsAir, accessed_words, words_accessed
-from distprove.stark.riscv.buses import ALU_OPS, ALU_TABLES
+from distprove.stark.riscv import precompiles
+from distprove.stark.riscv.accesses import WORD_ROWS, accessed_words, words_accessed
+from distprove.stark.riscv.buses import ALU_OPS, ALU_TABLES, WIDE_TABLES
 from distprove.stark.riscv.calls import ALL_CALLS, CALLS, KECCAK_CALL, precompiles_in
-from distprove.stark.riscv.cpu import ROWS as CPU
-from distprove.stark.riscv.cpu import CpuAir, cpu_inputs, pc_after
+from distprove.stark.riscv.cpu import cpu_inputs, pc_after
 from distprove.stark.riscv.decode import NO_PC, bits, decode
 from distprove.stark.riscv.executor import NO_CLASS
 from distprove.stark.riscv.host import (
     MOST_WORDS,
-    HostAir,
-    StatedAir,
     host_columns,
     stated_columns,
     stated_words,
 )
 from distprove.stark.riscv.keccak import (
-    CALL_ROWS,
-    KeccakAir,
     keccak_columns,
     keccak_inputs,
     keccak_log_height,
     some,
 )
 from distprove.stark.riscv.links import Words, cut_evenly, keys_of
-from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
+from distprove.stark.riscv.lookup import LOG_ROWS, lookup_rows
+from distprove.stark.riscv.machine import MACHINES, Machine
 from distprove.stark.riscv.memory import (
     NO_KEY,
-    ImageAir,
-    TouchedAir,
-    WordsAir,
     image_rows,
     touched_columns,
     words_columns,
 )
 from distprove.stark.riscv.record import U32, Image, Record, Usage, Words64
-from distprove.stark.riscv.rom import RomAir
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.maths.goldilocks import P
@@ -84,50 +75,6 @@ ABSENT = 63
 LEAST_LOG_ROWS = 5
 """log2 of the least rows of a table. FRI ends with as many coefficients, so that less would make the proof longer."""
 
-CLASSES = {
-    "bitwise": bitwise.ROWS,
-    "compare": compare.ROWS,
-    "shift": shift.ROWS,
-    "multiply": multiply.ROWS,
-    "divide": divide.ROWS,
-    "narrow": narrow.ROWS,
-}
-"""The tables that answer on `alu` and `narrow`, with the functions that make their rows."""
-
-OPTIONAL = (*CLASSES, "keccak", "keccak_words")
-"""The tables that a segment does without if nothing asks them, beside those of precompiles."""
-ROW_FUNCTIONS = (CPU, *CLASSES.values(), SLICES, CALL_ROWS, WORD_ROWS)
-"""The row functions of the machine, without precompiles."""
-TABLES: tuple[Air, ...] = (
-    CpuAir(),
-    bitwise.BitwiseAir(),
-    compare.CompareAir(),
-    shift.ShiftAir(),
-    multiply.MultiplyAir(),
-    divide.DivideAir(),
-    narrow.NarrowAir(),
-    HostAir(),
-    KeccakAir(),
-    KeccakWordsAir(),
-    TouchedAir(),
-    WordsAir(),
-    RomAir(),
-    ImageAir(),
-    StatedAir(),
-    LookupAir(),
-)
-"""The machine's tables, without those of precompiles that only some guests have."""
-
-
-def tables_of(names: Sequence[str]) -> tuple[Air, ...]:
-    """The tables of a guest with these precompiles."""
-    return (*TABLES, *(precompiles.TABLES[name].air for name in names))
-
-
-def row_functions_of(names: Sequence[str]) -> tuple[CppRows, ...]:
-    """The row functions of a guest with these precompiles."""
-    return (*ROW_FUNCTIONS, *(precompiles.TABLES[name].rows for name in names))
-
 
 @dataclass(frozen=True)
 class Fixed:
@@ -137,11 +84,24 @@ class Fixed:
     image: Words64 = field(repr=False)
     precompiles: tuple[str, ...] = ()
     """Which of `PRECOMPILES` it has."""
+    xlen: int = 32
+    """Bits of a register."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the program is for."""
+        return MACHINES[self.xlen]
+
+    @property
+    def tables(self) -> tuple[Air, ...]:
+        """The program's tables."""
+        return self.machine.tables_of(self.precompiles)
 
     @classmethod
     def of(cls, image: Image) -> Fixed:
         rom = decode(image.code_address, image.code_word, image.xlen)
-        return cls(rom, image_rows(image), precompiles_in([(image.code_address, image.code_word)]))
+        found = precompiles_in([(image.code_address, image.code_word)])
+        return cls(rom, image_rows(image), found, image.xlen)
 
     def columns(self) -> dict[str, Words64]:
         """The preprocessed columns by table. Rows that fill up are of no use to anyone."""
@@ -218,7 +178,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     """The arrays from which `segment_trace` makes the trace. Raises UsageError for what the tables cannot hold."""
     index = fixed.instructions(record)
     arrays: dict[str, NDArray[Any]] = cpu_inputs(record, fixed.rom, index)
-    calls = class_calls(fixed.rom, record, index)
+    calls = class_calls(fixed, record, index)
     exit_code = int(record.registers_end[10]) if place.last else 0
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
     heights = raised(log_heights(fixed, usage_of(fixed, record, index), len(place.words.key)), place.log_heights)
@@ -238,12 +198,13 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     arrays |= {
         "host": host_columns(record, heights["host"], place.outputs),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
-        "words": words_columns(place.words, fixed.image, place.words_start, heights["words"]),
+        "words": words_columns(place.words, fixed.image, place.words_start, heights["words"], fixed.xlen),
         "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
         "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
         "stated": stated_columns(stated, inputs, exit_code),
         "precompiles": np.array([name in fixed.precompiles for name in precompiles.TABLES], dtype=np.uint64),
-        "heights": np.array([heights.get(air.name, ABSENT) for air in tables_of(fixed.precompiles)], dtype=np.uint64),
+        "heights": np.array([heights.get(air.name, ABSENT) for air in fixed.tables], dtype=np.uint64),
+        "xlen": np.array([fixed.xlen], dtype=np.uint64),
     }
     words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
     public = {
@@ -274,16 +235,21 @@ def raised(needed: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int
     return {**needed, **given}
 
 
-def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[str, Words64]:
-    """For each table of `CLASSES` what its rows are made of, (4, n): the operation and three values."""
-    in_class = classes_of(rom)[index]
+def class_calls(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> dict[str, Words64]:
+    """For each of the machine's `classes` what its rows are made of, (4, n): the operation and three values."""
+    rom, in_class = fixed.rom, classes_of(fixed)[index]
     out = {}
-    for k, name in enumerate(CLASSES):
+    for k, name in enumerate(fixed.machine.classes):
         rows = np.flatnonzero(in_class == k)
         flags, op, imm, disp = (rom[field, index[rows]] for field in (1, 2, 6, 7))
         a, b, word = (record.field(each)[rows].astype(np.uint64) for each in ("rs1", "rs2", "memory_before"))
-        b = np.where(flags & np.uint64(bits("read2")), b, imm)
-        if name in ALU_TABLES:
+        reads = flags & np.uint64(bits("read2")) != 0
+        b = np.where(reads, b, imm)
+        if name in WIDE_TABLES:
+            half, upper = np.uint64(32), np.where(reads, record.field("rs2_upper")[rows], rom[8, index[rows]])
+            a = a | record.field("rs1_upper")[rows].astype(np.uint64) << half
+            b = b | upper.astype(np.uint64) << half
+        if name in ALU_TABLES or name in WIDE_TABLES:
             out[name] = np.stack((op, a, b, b))
         else:
             address = a + np.where(flags & np.uint64(bits("store")), disp, b)
@@ -293,7 +259,8 @@ def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[
 
 def usage_of(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> Usage:
     """What a segment asks of each table, by its record. `index` comes from `Fixed.instructions`."""
-    asked = np.bincount(classes_of(fixed.rom)[index], minlength=len(CLASSES))[: len(CLASSES)].astype(np.uint32)
+    count = len(fixed.machine.classes)
+    asked = np.bincount(classes_of(fixed)[index], minlength=count)[:count].astype(np.uint32)
     calls = np.bincount(record.call_number, minlength=max(ALL_CALLS.values()) + 1).astype(np.uint32)
     calls[KECCAK_CALL] = len(record.permuted_before)  # what its tables are made of
     return Usage(record.cycles, asked, calls, len(keys_of(record)))
@@ -310,10 +277,10 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
         )
     permutations = int(usage.calls[KECCAK_CALL])
     rows = {name: precompiles.TABLES[name].rows_for(usage) for name in fixed.precompiles}
-    rows["keccak_words"] = words_accessed(usage)
+    rows["keccak_words"], classes = words_accessed(usage), fixed.machine.classes
     return {
         "cpu": log_rows_for(usage.cycles),
-        **{name: log_rows_for(int(asked)) for name, asked in zip(CLASSES, usage.classes, strict=False) if asked},
+        **{name: log_rows_for(int(asked)) for name, asked in zip(classes, usage.classes, strict=False) if asked},
         "host": log_rows_for(sum(int(usage.calls[number]) for number in CALLS.values())),
         **({"keccak": keccak_log_height(permutations)} if permutations else {}),
         **{name: log_rows_for(count) for name, count in rows.items() if count},
@@ -332,7 +299,7 @@ def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[
         raise UsageError(f"the run writes {written} words of output, and a proof states {MAX_OUTPUT_WORDS} at most")
     parts = cut_evenly(words, len(usages))
     named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
-    return [[found.get(air.name) for air in tables_of(fixed.precompiles)] for found in named]
+    return [[found.get(air.name) for air in fixed.tables] for found in named]
 
 
 def outputs_of(usages: Sequence[Usage]) -> list[int]:
@@ -341,26 +308,27 @@ def outputs_of(usages: Sequence[Usage]) -> list[int]:
 
 
 def operation_classes(fixed: Fixed, program: Sequence[tuple[int, U32]]) -> NDArray[np.uint8]:
-    """For each operation of the executor (`operations()` in riscv.h) the number of the table in `CLASSES` that it asks,
-    or `NO_CLASS`. `program` is `Elf.program`."""
+    """For each operation of the executor (`operations()` in riscv.h) the number of the table in the machine's `classes`
+    that it asks, or `NO_CLASS`. `program` is `Elf.program`."""
     ends = [start + 4 * np.arange(len(words) + 1, dtype=np.uint64) for start, words in program]
     address = np.concatenate(ends)
-    rom = filled(fixed.rom, NO_PC)  # has a row, whatever the program
-    at = np.minimum(np.searchsorted(rom[0], address), rom.shape[1] - 1)
-    classes = classes_of(rom)[at]
-    asks = (rom[0, at] == address) & (classes < len(CLASSES))
+    known, count = fixed.rom[0], len(fixed.machine.classes)
+    at = np.minimum(np.searchsorted(known, address), max(len(known) - 1, 0))
+    classes = np.append(classes_of(fixed), np.int8(count))[at]
+    asks = (np.append(known, np.uint64(NO_PC))[at] == address) & (classes < count)
     found: NDArray[np.uint8] = np.where(asks, classes.astype(np.uint8), np.uint8(NO_CLASS))
     return found
 
 
-def classes_of(rom: Words64) -> NDArray[np.int8]:
-    """For each instruction the number of the table in `CLASSES` that it asks; their number for none."""
-    flags, op = rom[1], rom[2]
-    out = np.full(rom.shape[1], len(CLASSES), dtype=np.int8)
-    for k, name in enumerate(CLASSES):
-        if name in ALU_TABLES:
-            numbers = [ALU_OPS[each] for each in ALU_TABLES[name]]
-            out[(flags & np.uint64(bits("alu") | bits("wide")) != 0) & np.isin(op, numbers)] = k
+def classes_of(fixed: Fixed) -> NDArray[np.int8]:
+    """For each instruction the number of the table in the machine's `classes` that it asks; their number for none."""
+    flags, op = fixed.rom[1], fixed.rom[2]
+    out = np.full(fixed.rom.shape[1], len(fixed.machine.classes), dtype=np.int8)
+    for k, name in enumerate(fixed.machine.classes):
+        operations = ALU_TABLES.get(name) or WIDE_TABLES.get(name)
+        if operations is not None:
+            flag = bits("alu") if name in ALU_TABLES else bits("wide")
+            out[(flags & np.uint64(flag) != 0) & np.isin(op, [ALU_OPS[each] for each in operations])] = k
         else:
             out[flags & np.uint64(bits("narrow")) != 0] = k
     return out
@@ -370,15 +338,17 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
     """Make the trace from the arrays of `segment_inputs`, on the backend's device."""
     has = zip(precompiles.TABLES, backend.to_host(inputs["precompiles"]), strict=True)
     names = [name for name, flag in has if flag]
-    airs = tables_of(names)
+    machine = MACHINES[int(backend.to_host(inputs["xlen"])[0])]
+    airs = machine.tables_of(names)
     heights = {air.name: int(k) for air, k in zip(airs, backend.to_host(inputs["heights"]), strict=True)}
     public = tuple(int(value) for value in backend.to_host(inputs["public"]))
+    record = {name: inputs[name] for name in ("record", "index", "rom", "end")}
     columns: dict[str, Array] = {
-        "cpu": CPU.make(backend, 1 << heights["cpu"], **{k: inputs[k] for k in ("record", "index", "rom", "end")}),
+        "cpu": machine.cpu.make(backend, 1 << heights["cpu"], **record),
         "rom": inputs["rom_used"],
         "image": inputs["image_used"],
     }
-    for name, rows in CLASSES.items():
+    for name, rows in machine.classes.items():
         if heights[name] != ABSENT:
             count = inputs[f"count_{name}"]
             columns[name] = rows.make(backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=count)

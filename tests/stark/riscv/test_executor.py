@@ -135,12 +135,9 @@ def check_run(elf: Elf, segment: int, private: bytes = b"", public: bytes = b"")
         last.update(dict.fromkeys(used, snapshot.index + 1))
     assert execution.output == b"".join(word.to_bytes(4, "little") for word in oracle.output)
     if trap is None and not oracle.pc:
-        keys, values, segments = execution.words()
-        upper = execution.upper_halves().tolist()
-        words = {
-            key: (low | high << 32, n)
-            for key, low, high, n in zip(keys.tolist(), values.tolist(), upper, segments.tolist(), strict=True)
-        }
+        keys, *rest = execution.words()
+        each = zip(keys.tolist(), *(part.tolist() for part in rest), strict=True)
+        words = {key: (low | high << 32, n) for key, low, n, high in each}
         assert words == {key: (oracle.words.get(key, 0), n) for key, n in oracle.last.items()}
         assert keys.tolist() == sorted(words)
         exit_code = oracle.words.get(FIRST_REGISTER + 10, 0) & M32

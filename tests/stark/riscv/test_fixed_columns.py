@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,59 @@ def instruction(pc: int, w: int) -> list[int] | None:
     return [pc, total, op, numbers["d"], numbers["1"], numbers["2"], imm & MASK, disp & MASK]
 
 
+def extended(pc: int, w: int) -> list[int] | None:
+    """The same of RV64IM."""
+    opcode, rd, function, more = w & 127, w >> 7 & 31, w >> 12 & 7, w >> 25
+    sext, pair, wide = (1 << bit for bit in (17, 16, 15))
+    if opcode in (0x3B, 0x1B):
+        names = {0: "add", 1: "sll", 5: "srl"} if opcode == 0x3B or function else {0: "add"}
+        if opcode == 0x3B and more == 1:
+            names = {0: "mul", 4: "div", 5: "divu", 6: "rem", 7: "remu"}
+        elif more == 32 and function:
+            names = {5: "sra"}
+        elif more == 32 and opcode == 0x3B:
+            names = {0: "sub"}
+        elif more and (opcode == 0x3B or function):
+            names = {}
+        if function not in names:
+            return None
+        name = names[function]
+        # As the operation of RV32IM with the same operands.
+        bits = 0x13 if opcode == 0x1B else 0x33
+        found = instruction(pc, w & ~127 | bits)
+        assert found is not None
+        found[1] |= sext if rd else 0
+        assert found[2] == (NUMBERS.get(name, 0) if rd else 0)
+    elif opcode == 0x13 and function in (1, 5):
+        if more >> 1 not in ((0, 16) if function == 5 else (0,)):
+            return None
+        found = instruction(pc, w & ~(1 << 25))
+        assert found is not None
+        found[6] = w >> 20 & 63
+    elif opcode in (0x03, 0x23) and function in (3, 6) and (opcode, function) != (0x23, 6):
+        found = instruction(pc, w & ~(7 << 12) | 2 << 12)
+        assert found is not None
+        found[1] |= pair if function == 3 else 0
+    else:
+        found = instruction(pc, w)
+        if found is None:
+            return None
+        found[1] |= sext if opcode == 0x73 or (opcode == 0x03 and function < 3) else 0
+    if found[1] & FLAGS["alu"] and opcode in (0x13, 0x33, 0x63):
+        found[1] += wide - FLAGS["alu"]
+    constant = {0x37: signed(w & 0xFFFFF000, 32), 0x17: pc + signed(w & 0xFFFFF000, 32)}.get(opcode, 0)
+    if opcode in (0x03, 0x67) or (opcode in (0x13, 0x1B) and function not in (1, 5)):
+        constant = signed(w >> 20, 12)
+    elif opcode == 0x23:
+        constant = signed(more << 5 | rd, 12)
+    offset = (w >> 31) << 20 | (w >> 12 & 255) << 12 | (w >> 20 & 1) << 11 | (w >> 21 & 1023) << 1
+    branch = (w >> 31) << 12 | (w >> 7 & 1) << 11 | (w >> 25 & 63) << 5 | (w >> 8 & 15) << 1
+    jump = {0x6F: signed(offset, 21), 0x63: signed(branch, 13)}.get(opcode)
+    if jump is not None and not 0 <= pc + jump <= MASK:
+        found[7] = 1 << 41
+    return [*found, constant >> 32 & MASK]
+
+
 def filled(rows: list[list[int]], first: int) -> list[list[int]]:
     size = 32
     while size < len(rows):
@@ -103,15 +158,18 @@ def test_of_guests(name: str) -> None:
     assert columns["image"].T.tolist() == filled(ranges, 1 << 40)
 
 
-def test_of_any_words() -> None:
-    opcodes = np.array([0x37, 0x17, 0x6F, 0x67, 0x0F, 0x63, 0x03, 0x23, 0x13, 0x33], dtype=np.uint32)
-    word = np.random.default_rng(1).integers(0, 1 << 32, 20_000, dtype=np.uint32)
-    word = word & ~np.uint32(127) | opcodes[np.arange(len(word)) % 10]
-    word[::3] &= np.uint32(0x43FFFFFF)  # functions of operations that there are
+@pytest.mark.parametrize(("xlen", "row_of"), [(32, instruction), (64, extended)])
+def test_of_any_words(xlen: int, row_of: Callable[[int, int], list[int] | None]) -> None:
+    opcodes = np.array([0x37, 0x17, 0x6F, 0x67, 0x0F, 0x63, 0x03, 0x23, 0x13, 0x33, 0x1B, 0x3B], dtype=np.uint32)
+    word = np.random.default_rng(1).integers(0, 1 << 32, 24_000, dtype=np.uint32)
+    word = word & ~np.uint32(127) | opcodes[np.arange(len(word)) % 12]
+    word[::5] &= np.uint32(0x43FFFFFF)  # functions of operations that there are
+    word[1000] = asm.ECALL
     address = 0x10000 + 4 * np.arange(len(word), dtype=np.uint32)
     pairs = zip(address.tolist(), word.tolist(), strict=True)
-    rows = [row for pc, each in pairs if (row := instruction(pc, each)) is not None]
-    assert decode(address, word).T.tolist() == rows
+    rows = [row for pc, each in pairs if (row := row_of(pc, each)) is not None]
+    assert decode(address, word, xlen).T.tolist() == rows
+    assert len({(row[1], row[2]) for row in rows}) > (100 if xlen == 64 else 80)
 
 
 def test_lookups() -> None:

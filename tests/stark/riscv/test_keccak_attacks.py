@@ -15,9 +15,10 @@ from distprove.stark.program import Trace
 from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_slices import MOVED, PARTS, ROWS_EACH
 from distprove.stark.riscv.calls import KECCAK_CALL
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import FIRST_REGISTER, STATE_WORDS
-from distprove.stark.riscv.segment import TABLES, segment_trace
+from distprove.stark.riscv.segment import segment_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import P
 from tests.stark.riscv.test_machine import proven
@@ -473,7 +474,7 @@ def without(*names: str) -> Tamper:
 def test_forged_proofs(tamper: Tamper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def trace(self: RiscV, inputs: dict[str, Columns], backend: CpuBackend) -> Trace:
         made = segment_trace(inputs, backend)
-        names = [air.name for air in TABLES]
+        names = [air.name for air in MACHINES[32].tables]
         main = {name: columns for name, columns in zip(names, made.main, strict=True) if columns is not None}
         tamper(main)
         return Trace([main.get(name) for name in names], made.public)

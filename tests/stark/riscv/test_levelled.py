@@ -8,8 +8,9 @@ from distprove.errors import UsageError
 from distprove.stark.example import program_example
 from distprove.stark.program import Cut, Fits
 from distprove.stark.riscv.calls import PRECOMPILES
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.segment import OPTIONAL, raised, tables_of
+from distprove.stark.riscv.segment import raised
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
 from tests.support.multilinear_jobs import prove_program
@@ -17,7 +18,7 @@ from tests.support.riscv_asm import branch, call, imm, leave, li, load, op, stor
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_programs import DATA
 
-NAMES = [air.name for air in tables_of(tuple(PRECOMPILES))]
+NAMES = [air.name for air in MACHINES[32].tables_of(tuple(PRECOMPILES))]
 SEGMENT = 64
 
 
@@ -57,7 +58,7 @@ def test_segments_have_the_tallest_tables_of_their_run(guest: str) -> None:
     assert len({tuple(heights) for heights in made.log_heights}) == 1
     absent = {name for name, height in zip(NAMES, made.log_heights[0], strict=True) if height is None}
     assert absent == {"divide", "compare"}
-    assert absent < {*OPTIONAL}
+    assert absent < {*MACHINES[32].optional}
     for own, height in zip(zip(*cut.log_heights, strict=True), made.log_heights[0], strict=True):
         assert {*own} - {None} == set() if height is None else max(h for h in own if h is not None) == height
     assert [part.name for part in made.slices] == [part.name for part in cut.slices]

@@ -14,9 +14,10 @@ from distprove.stark.output import MAX_OUTPUT_WORDS
 from distprove.stark.riscv.calls import CALLS
 from distprove.stark.riscv.cpu import HALTED
 from distprove.stark.riscv.guest import Guest
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import FIRST_REGISTER
-from distprove.stark.riscv.segment import CLASSES, TABLES, Fixed, outputs_of, run_heights, usage_of
+from distprove.stark.riscv.segment import Fixed, outputs_of, run_heights, usage_of
 from kernels.maths.goldilocks import P
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import Interpreter, Run, run
@@ -37,7 +38,7 @@ def cells(table: str, columns: dict[str, int]) -> Iterator[tuple[str, int]]:
     return ((name, k) for name, count in columns.items() for k in range(count))
 
 
-@pytest.mark.parametrize("table", [air.name for air in TABLES if air.name not in ELSEWHERE])
+@pytest.mark.parametrize("table", [air.name for air in MACHINES[32].tables if air.name not in ELSEWHERE])
 def test_no_cell_can_be_changed(table: str) -> None:
     """Each column is changed in its first cell that is not zero, by one, and in a middle one, to 0."""
     job = job_of(random_run())
@@ -429,7 +430,7 @@ def test_two_words_in_the_other_order() -> None:
     assert rules(job) == {"bus lookup"}
 
 
-@pytest.mark.parametrize("table", CLASSES)
+@pytest.mark.parametrize("table", MACHINES[32].classes)
 def test_a_table_that_is_asked_and_left_out(table: str) -> None:
     operations = [asm.op(name, 7, 5, 6) for name in ("and", "slt", "sll", "mul", "div")]
     job = add_5_7(*asm.li(8, MEMORY), asm.load("lb", 7, 8), *operations)

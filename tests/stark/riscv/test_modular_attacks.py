@@ -11,8 +11,9 @@ import pytest
 from distprove.errors import InvalidProof
 from distprove.stark.air import check
 from distprove.stark.program import Trace
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.segment import segment_trace, tables_of
+from distprove.stark.riscv.segment import segment_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import P
 from tests.stark.riscv.test_machine import proven
@@ -337,7 +338,7 @@ def without(main: dict[str, Columns]) -> None:
 def test_forged_proofs(tamper: Tamper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def trace(self: RiscV, inputs: dict[str, Columns], backend: CpuBackend) -> Trace:
         made = segment_trace(inputs, backend)
-        names = [air.name for air in tables_of(("modular",))]
+        names = [air.name for air in MACHINES[32].tables_of(("modular",))]
         main = {name: columns for name, columns in zip(names, made.main, strict=True) if columns is not None}
         tamper(main)
         return Trace([main.get(name) for name in names], made.public)

@@ -15,10 +15,11 @@ from distprove.stark.riscv.calls import CALL_WORDS, PRECOMPILES, precompiles_in
 from distprove.stark.riscv.elf import parse_elf
 from distprove.stark.riscv.executor import Execution, Replay, Snapshot, Stop, Trap
 from distprove.stark.riscv.guest import Guest
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.modular import quotients
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import Image
-from distprove.stark.riscv.segment import TABLES, Fixed, log_heights, operation_classes, tables_of
+from distprove.stark.riscv.segment import Fixed, log_heights, operation_classes
 from kernels.maths.curves import BLS12_381 as BLS12_381_CURVE
 from tests.cli.conftest import run as command
 from tests.stark.riscv.test_executor import same
@@ -214,7 +215,10 @@ def test_a_guest_has_the_tables_of_its_calls() -> None:
         for number in calls.values():
             image = of_words(*asm.li(10, DATA), *asm.call(number))
             assert Fixed.of(image).precompiles == (name,)
-            assert [air.name for air in tables_of((name,))] == [*(air.name for air in TABLES), name]
+            assert [air.name for air in MACHINES[32].tables_of((name,))] == [
+                *(air.name for air in MACHINES[32].tables),
+                name,
+            ]
     several = of_words(*asm.call(12), *asm.call(11), *asm.call(7))
     assert Fixed.of(several).precompiles == ("sha256", "modular", "modular384")
 
@@ -224,7 +228,7 @@ def test_names_tell_the_tables() -> None:
     for names in ((), ("sha256",), ("modular384",), ("sha256", "modular"), tuple(PRECOMPILES)):
         guest = Guest(root, 0x10000, 9, 8, names)
         assert Guest.parse(str(guest)) == guest
-        assert RiscV(guest=str(guest)).tables == tables_of(names)
+        assert RiscV(guest=str(guest)).tables == MACHINES[32].tables_of(names)
         assert set(RiscV(guest=str(guest)).optional) >= set(names)
     plain = str(Guest(root, 0x10000, 9, 8))
     for ending in ("-modular-sha256", "-sha256-sha256", "-keccak", "-", "-sha256-"):

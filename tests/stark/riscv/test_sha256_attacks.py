@@ -13,8 +13,9 @@ from distprove.errors import InvalidProof
 from distprove.stark.air import check
 from distprove.stark.program import Trace
 from distprove.stark.riscv.calls import PRECOMPILES, SHA256_CALLS
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.segment import segment_trace, tables_of
+from distprove.stark.riscv.segment import segment_trace
 from distprove.stark.riscv.sha256 import ROWS_EACH
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import P
@@ -412,7 +413,7 @@ def without(main: dict[str, Columns]) -> None:
 def test_forged_proofs(tamper: Tamper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def trace(self: RiscV, inputs: dict[str, Columns], backend: CpuBackend) -> Trace:
         made = segment_trace(inputs, backend)
-        names = [air.name for air in tables_of(("sha256",))]
+        names = [air.name for air in MACHINES[32].tables_of(("sha256",))]
         main = {name: columns for name, columns in zip(names, made.main, strict=True) if columns is not None}
         tamper(main)
         return Trace([main.get(name) for name in names], made.public)

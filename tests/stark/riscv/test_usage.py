@@ -17,16 +17,9 @@ from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import NO_CLASS, CycleLimit, Execution, Inputs, Replay, Trap
 from distprove.stark.riscv.keccak import keccak_log_height
 from distprove.stark.riscv.lookup import LOG_ROWS
+from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.segment import (
-    ABSENT,
-    CLASSES,
-    TABLES,
-    Fixed,
-    log_heights,
-    operation_classes,
-    usage_of,
-)
+from distprove.stark.riscv.segment import ABSENT, Fixed, log_heights, operation_classes, usage_of
 from tests.stark.riscv.test_executor import LIMIT, PROGRAMS
 from tests.stark.riscv.test_guests import GUESTS
 from tests.support import riscv_asm as asm
@@ -34,6 +27,7 @@ from tests.support.riscv_elf import EXECUTE, READ, code_file, elf_file
 from tests.support.riscv_programs import random_program
 from tests.support.riscv_suites import NOT_OURS, riscv_tests
 
+CLASSES = MACHINES[32].classes
 WORDS = 100
 TEXTS = {"json": b'[1, "a b"]', "words": b"a b a"}
 
@@ -145,7 +139,7 @@ def test_heights() -> None:
     )
     for _ in execution.segments(1 << 10):
         heights = log_heights(fixed, execution.usage, WORDS)
-        assert set(heights) <= {air.name for air in TABLES}
+        assert set(heights) <= {air.name for air in MACHINES[32].tables}
         assert heights["words"] == 7
         for name, asked in zip(CLASSES, execution.usage.classes.tolist(), strict=False):
             assert (name in heights) == (asked > 0)
