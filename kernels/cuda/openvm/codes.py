@@ -8,18 +8,15 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.cuda.babybear import RADIX, poseidon2_argument
+from kernels.cuda.babybear import RADIX
 from kernels.cuda.device import ByValue, Device, grid_for, layout
-from kernels.cuda.openvm.montgomery import INVERSE_RADIX
-from kernels.errors import BackendError
+from kernels.cuda.openvm.trees import CudaCodeTree, open_trees
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_codes import CodeKernels, CodeTree, Opened, Place
 from kernels.maths.babybear import TWO_ADICITY, Elements, add, mul, powers, root_of_unity
 from kernels.maths.babybear_ntt import intt, log2_of
-from kernels.maths.poseidon2_babybear import DIGEST
 from kernels.source import KernelSource
 
-HASH_THREADS = 256
 TRANSFORM_THREADS, LOG_TILE = 256, 12
 """Threads of a block of the transform, and log2 of the elements of its tile: 16 a thread."""
 MAX_BITS = 8
@@ -28,42 +25,16 @@ MAX_LOG_RUN = 4
 """log2 of the longest runs that the first pass makes messages of: a pass of 8 bits has 2^4 neighbours in its tile."""
 LOG_FINE = 13
 """log2 of the roots in the first part of their table. Must equal that in openvm_codes.cu."""
-DOUBLES = 4
-"""Elements of a state whose powers are computed in double precision. See hash/poseidon2_babybear_word.h."""
 SOURCE = KernelSource(
     "openvm_codes",
     (
-        ("HASH_THREADS", str(HASH_THREADS)),
         ("TRANSFORM_THREADS", str(TRANSFORM_THREADS)),
         ("LOG_TILE", str(LOG_TILE)),
-        ("DOUBLES", str(DOUBLES)),
     ),
 )
 
 _PASS = layout(("u8", "blocks in_pitch out_pitch"), ("u4", "log_block log_low log_cosets log_skip"))
 """The layout of `struct Pass` in openvm_codes.cu."""
-
-
-class CudaCodeTree(CodeTree):
-    """A tree over codewords (width, rows), whose layers of digests lie one behind another."""
-
-    def __init__(self, device: Device, codewords: Array, digests: Array, log_fold: int) -> None:
-        self._device = device
-        self._root: Elements | None = None
-        self.codewords = codewords
-        self.digests = digests
-        self.log_fold = log_fold
-
-    @property
-    def root(self) -> Elements:
-        if self._root is None:
-            self._root = mul(self._device.download(self.digests[-1]), INVERSE_RADIX)
-        return self._root
-
-    @property
-    def log_leaves(self) -> int:
-        """log2 of the number of leaves."""
-        return log2_of(int(self.codewords.shape[1])) - self.log_fold
 
 
 class CudaCodes(CodeKernels):
@@ -104,39 +75,16 @@ class CudaCodes(CodeKernels):
             # The messages wait in the places of the first coset.
             self.message(columns, codewords, log_skip)
             self._transform(codewords, n << log_blowup, codewords, log_n)
-        return self._tree(codewords, log_fold)
+        return CudaCodeTree.over(self._device, codewords, log_fold)
 
     def commit_coefficients(self, coefficients: Array, log_blowup: int, log_fold: int) -> CodeTree:
         width, n = map(int, coefficients.shape)
         codewords = self._device.empty((width, n << log_blowup), np.uint32)
         self._transform(coefficients, n, codewords, log2_of(n))
-        return self._tree(codewords, log_fold)
+        return CudaCodeTree.over(self._device, codewords, log_fold)
 
     def open(self, trees: Sequence[CodeTree], leaves: NDArray[np.int64]) -> list[Opened]:
-        ours = [tree for tree in trees if isinstance(tree, CudaCodeTree)]
-        if len(ours) != len(trees):
-            raise BackendError("a tree was not made by this backend")
-        shapes = [
-            ((len(leaves), 1 << tree.log_fold, int(tree.codewords.shape[0])), (len(leaves), tree.log_leaves, DIGEST))
-            for tree in ours
-        ]
-        sizes = [int(np.prod(rows)) + int(np.prod(paths)) for rows, paths in shapes]
-        ends = np.cumsum(sizes).tolist()
-        out, queries = self._device.empty((ends[-1],), np.uint32), self._device.upload(leaves.astype(np.uint32))
-        kernel = self._device.kernel(SOURCE, "codes_open")
-        for tree, size, end in zip(ours, sizes, ends, strict=True):
-            width, rows = tree.codewords.shape
-            counts = map(np.uint64, (len(leaves), rows, width))
-            logs = np.uint32(tree.log_fold), np.uint32(tree.log_leaves)
-            arguments = (tree.codewords, tree.digests, queries, out[end - size : end], *counts, *logs)
-            kernel.launch_items(size, arguments)
-        found = self._device.download(out)
-        opened = []
-        for (rows, paths), end, size in zip(shapes, ends, sizes, strict=True):
-            cells = found[end - size : end]
-            split = int(np.prod(rows))
-            opened.append(Opened(cells[:split].reshape(rows), cells[split:].reshape(paths)))
-        return opened
+        return open_trees(self._device, trees, leaves)
 
     def message(self, columns: Array, out: Array, log_skip: int) -> None:
         """Write the messages of columns (width, n), as `commit` encodes them, to the first n elements of each row of
@@ -171,24 +119,6 @@ class CudaCodes(CodeKernels):
             kernel.launch(grid, TRANSFORM_THREADS, arguments)
             source, blocks, log_block = codewords, blocks << (log_cosets + bits), log_stride
             log_cosets, log_skip, in_pitch, out_pitch = 0, 0, 1 << log_block, 1 << log_block
-
-    def _tree(self, codewords: Array, log_fold: int) -> CudaCodeTree:
-        """Hash the rows of codewords (width, rows)."""
-        width, rows = map(int, codewords.shape)
-        log_leaves, constants = log2_of(rows) - log_fold, poseidon2_argument()
-        digests = self._device.empty(((2 << log_leaves) - 1, DIGEST), np.uint32)
-        threads = min(HASH_THREADS, rows)
-        sizes = np.uint64(rows), np.uint64(width), np.uint32(log_fold), np.uint32(log_leaves)
-        kernel = self._device.kernel(SOURCE, "codes_leaves")
-        kernel.launch(rows // threads, threads, (constants, codewords, digests, *sizes))
-        climb, start, log_size = self._device.kernel(SOURCE, "codes_climb"), 0, log_leaves
-        while log_size:
-            levels = min(log_size, log2_of(HASH_THREADS) + 1)
-            arguments = (constants, digests[start:], np.uint32(log_size), np.uint32(levels))
-            climb.launch(1 << (log_size - levels), 1 << (levels - 1), arguments)
-            start += (2 << log_size) - (2 << (log_size - levels))
-            log_size -= levels
-        return CudaCodeTree(self._device, codewords, digests, log_fold)
 
 
 def pass_bits(log_n: int) -> Iterator[int]:

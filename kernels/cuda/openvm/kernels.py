@@ -16,11 +16,12 @@ from kernels.cuda.openvm.opening import CudaOpenings
 from kernels.cuda.openvm.rules import RULES, CudaRules
 from kernels.cuda.openvm.stacking import SOURCE as STACKING
 from kernels.cuda.openvm.stacking import CudaStacking
+from kernels.cuda.openvm.trees import SOURCE as TREES
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, mul
 
-SOURCES = CODES, OPENING, RULES, FRACTIONS, STACKING
+SOURCES = CODES, TREES, OPENING, RULES, FRACTIONS, STACKING
 
 
 class CudaOpenVm(OpenVmKernels):
