@@ -136,8 +136,8 @@ class CudaFractionTree(FractionTree):
             v, round_ = last + 1, 0
             while v < n and round_ < self._large(v):
                 launches = of_above if n > 3 and v == n - 2 and round_ < 2 else of_stored
-                pairs = -(-self._count >> (n + 1 - v + round_))
-                launches.launch(pairs, (reduction, np.uint32(v), np.uint32(round_)))
+                rows = -(-self._count >> (n - v + round_))
+                launches.launch(rows, (reduction, np.uint32(v), np.uint32(round_)))
                 round_ += 1
 
         # 2. One wait for all that was sent and drawn.

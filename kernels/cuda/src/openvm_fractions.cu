@@ -9,7 +9,7 @@
 // rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done; those of the leaves take that of the tree,
 // then that of the leaves' denominators, in turn.
 //
-// A large round is a launch of blocks that walk over pairs of rows; the last block to end closes the round. What is left of a
+// A large round is a launch of blocks that walk over rows, a thread each; the last block to end closes the round. What is left of a
 // layer, and whole small layers, are rounds of one block. Bound: memory for large rounds, latency for the others.
 #include "field/babybear.h"
 #include "openvm_sponge.h"
@@ -150,7 +150,7 @@ struct Rows {
     if (round == 0) row = fractions(j);
     else if (round == 1) row = between(fractions(2 * j), fractions(2 * j + 1), x);
     else row = between(folded(2 * j), folded(2 * j + 1), x);
-    if (round < 2) row.p0 = bb::m::add(row.p0, bb::m::mul(batch, row.q0));
+    if (round < 2) row.p0 = bb::m::add(row.p0, bb::m::mul(row.q0, batch));
     if (round) {
       out[j] = bb::m::store(row.p0), out[count + j] = bb::m::store(row.p1);
       out[2 * count + j] = bb::m::store(row.q0), out[3 * count + j] = bb::m::store(row.q1);
@@ -176,14 +176,28 @@ struct Weights {
   }
 };
 
-// Adds what a pair of rows gives to the sums of a round: of the form's value at 0 and its coefficient at X^2.
+// The sums of a round over all pairs of rows: of the form's value at 0 and its coefficient at X^2. Threads from `first` on have a row
+// each, `stride` apart, both even; the thread of an odd row takes its difference to the even row from the lane before.
 template <bool ABOVE>
-__device__ __forceinline__ void add_pair(const Rows<ABOVE>& rows, const Weights& weights, u64 j, Ext (&sums)[2]) {
-  const Row even = rows.row(2 * j);
-  const Row step = difference(rows.row(2 * j + 1), even);
-  const Ext weight = weights[j];
-  sums[0] = bb::m::add(sums[0], bb::m::mul(even.product(), weight));
-  sums[1] = bb::m::add(sums[1], bb::m::mul(step.product(), weight));
+__device__ __forceinline__ void add_pairs(const Rows<ABOVE>& rows, const Weights& weights, u64 first, u64 stride, Ext (&sums)[2]) {
+  constexpr u32 ALL = 0xffffffff;
+  const bool is_odd = threadIdx.x & 1;
+  const u64 end = 2 * rows.pairs();
+  Ext sum = Ext::zero();
+  for (u64 begin = first - threadIdx.x % LANES; begin < end; begin += stride) {
+    const u64 j = begin + threadIdx.x % LANES;
+    Row row = rows.row(j), even;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      even.p0[c] = __shfl_sync(ALL, row.p0[c], threadIdx.x & (LANES - 2));
+      even.p1[c] = __shfl_sync(ALL, row.p1[c], threadIdx.x & (LANES - 2));
+      even.q0[c] = __shfl_sync(ALL, row.q0[c], threadIdx.x & (LANES - 2));
+      even.q1[c] = __shfl_sync(ALL, row.q1[c], threadIdx.x & (LANES - 2));
+    }
+    if (is_odd) row = difference(row, even);
+    if (j < end) sum = bb::m::add(sum, bb::m::mul(row.product(), weights[j / 2]));
+  }
+  sums[0] = is_odd ? Ext::zero() : sum, sums[1] = is_odd ? sum : Ext::zero();
 }
 
 __device__ __forceinline__ Ext twice(const Ext& a) { return bb::m::add(a, a); }
@@ -357,23 +371,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 template <bool ABOVE>
 __device__ __forceinline__ void layer_round(const Reduction& a, u32 v, u32 round, Ext* partial, u32* ended) {
   __shared__ Ext total[2];
-  Ext sums[2] = {Ext::zero(), Ext::zero()};
+  Ext sums[2];
   {
     const Rows<ABOVE> rows(a, v, round);
     const Weights weights(a, v, round);
-    for (u64 j = global_thread(); j < rows.pairs(); j += global_threads()) add_pair(rows, weights, j, sums);
+    add_pairs(rows, weights, global_thread(), global_threads(), sums);
   }
   if (bb::grid_sums(sums, total, partial, ended) && threadIdx.x < LANES) close_round(a, round, total);
 }
 
 // A round of a layer of v variables.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     openvm_layer_round(const __grid_constant__ Reduction a, u32 v, u32 round, Ext* partial, u32* ended) {
   layer_round<false>(a, v, round, partial, ended);
 }
 
 // Round 0 or 1 of the layer that is not stored.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     openvm_round_above(const __grid_constant__ Reduction a, u32 v, u32 round, Ext* partial, u32* ended) {
   layer_round<true>(a, v, round, partial, ended);
 }
@@ -387,11 +401,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
   for (; v <= last; ++v, round = 0) {
     if (v && !round) begin_layer(a, v);
     for (; round < v; ++round) {
-      Ext sums[2] = {Ext::zero(), Ext::zero()};
+      Ext sums[2];
       {
         const Rows<false> rows(a, v, round);
         const Weights weights(a, v, round);
-        for (u64 j = threadIdx.x; j < rows.pairs(); j += blockDim.x) add_pair(rows, weights, j, sums);
+        add_pairs(rows, weights, threadIdx.x, blockDim.x, sums);
       }
       bb::block_sums(sums, total);
       if (threadIdx.x < LANES) close_round(a, round, total);
