@@ -2,8 +2,9 @@
 // device. kernels/interface/openvm_fractions.py describes both.
 //
 // Elements are in Montgomery form. A layer with 2^k fractions has numerators, then denominators, of which the first ceil(count /
-// 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves, layer n, are two arrays of their own, and have numerators in the base field. Layer n - 1 is not
-// stored if n > 3: it is added up when it is read. The others are in `tree`, layer k from element place[k] on.
+// 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves, layer n, are two arrays of their own, with numerators in
+// the base field. Layer n - 1 is not stored if n > 3: it is added up when it is read. The others are in `tree`, layer k from
+// element place[k] on.
 //
 // A layer of v variables has 2^(v+1) fractions, and a sumcheck of v rounds over 2^v rows, of p_0 + batch q_0, p_1, q_0 and q_1. Its
 // rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done; those of the leaves take that of the tree,
@@ -31,6 +32,18 @@ struct LayerState {
   // rest: what rows that are not stored add to a round's value at 0
   Ext point[COORDINATES], inverse[COORDINATES], drawn[COORDINATES], rest[COORDINATES];
 };
+
+// A product as a call. One after the other, on few threads, products wait for their instructions: calls have few of these.
+__device__ __noinline__ Ext product(Ext a, Ext b) { return bb::m::mul(a, b); }
+
+template <bool CALLS>
+__device__ __forceinline__ Ext times(const Ext& a, const Ext& b) {
+  return CALLS ? product(a, b) : bb::m::mul(a, b);
+}
+template <bool CALLS>
+__device__ __forceinline__ Ext between(const Ext& a, const Ext& b, const Ext& x) {
+  return bb::m::add(a, times<CALLS>(bb::m::sub(b, a), x));
+}
 
 struct Fraction {
   Ext p, q;
@@ -98,20 +111,24 @@ struct Reduction {
 struct Row {
   Ext p0, p1, q0, q1;  // p0 with batch times q0 in it
 
-  __device__ Ext product() const { return bb::m::add(bb::m::mul(p0, q1), bb::m::mul(p1, q0)); }
+  template <bool CALLS>
+  __device__ __forceinline__ Ext form() const {
+    return bb::m::add(times<CALLS>(p0, q1), times<CALLS>(p1, q0));
+  }
 };
 
 __device__ __forceinline__ Row difference(const Row& a, const Row& b) {
   return {bb::m::sub(a.p0, b.p0), bb::m::sub(a.p1, b.p1), bb::m::sub(a.q0, b.q0), bb::m::sub(a.q1, b.q1)};
 }
+template <bool CALLS>
 __device__ __forceinline__ Row between(const Row& a, const Row& b, const Ext& x) {
-  return {bb::m::between(a.p0, b.p0, x), bb::m::between(a.p1, b.p1, x), bb::m::between(a.q0, b.q0, x),
-          bb::m::between(a.q1, b.q1, x)};
+  return {between<CALLS>(a.p0, b.p0, x), between<CALLS>(a.p1, b.p1, x), between<CALLS>(a.q0, b.q0, x),
+          between<CALLS>(a.q1, b.q1, x)};
 }
 
 // Rows of a layer of v variables before a round, folded at the challenges of all rounds before it. The layer is the one that is not
 // stored if ABOVE is true, which matters in rounds 0 and 1 alone.
-template <bool ABOVE>
+template <bool ABOVE, bool CALLS>
 struct Rows {
   Layer layer;      // or that below it, which is stored
   const uint4* in;  // rows that are folded once less, from round 2 on
@@ -137,7 +154,7 @@ struct Rows {
     const Fraction even = fraction(2 * j), odd = fraction(2 * j + 1);
     return {even.p, odd.p, even.q, odd.q};
   }
-  __device__ Row rest() const { return {bb::m::mul(batch, padding), Ext::zero(), padding, padding}; }
+  __device__ Row rest() const { return {times<CALLS>(batch, padding), Ext::zero(), padding, padding}; }
   __device__ Row folded(u64 j) const {
     if (j >= before) return rest();
     return {bb::m::load(in[j]), bb::m::load(in[before + j]), bb::m::load(in[2 * before + j]),
@@ -148,9 +165,9 @@ struct Rows {
     if (j >= count) return rest();
     Row row;
     if (round == 0) row = fractions(j);
-    else if (round == 1) row = between(fractions(2 * j), fractions(2 * j + 1), x);
-    else row = between(folded(2 * j), folded(2 * j + 1), x);
-    if (round < 2) row.p0 = bb::m::add(row.p0, bb::m::mul(row.q0, batch));
+    else if (round == 1) row = between<CALLS>(fractions(2 * j), fractions(2 * j + 1), x);
+    else row = between<CALLS>(folded(2 * j), folded(2 * j + 1), x);
+    if (round < 2) row.p0 = bb::m::add(row.p0, times<CALLS>(row.q0, batch));
     if (round) {
       out[j] = bb::m::store(row.p0), out[count + j] = bb::m::store(row.p1);
       out[2 * count + j] = bb::m::store(row.q0), out[3 * count + j] = bb::m::store(row.q1);
@@ -170,16 +187,18 @@ struct Weights {
     low = a.eq + (1ull << low_bits);
     high = a.eq + a.high + (1ull << (left - low_bits));
   }
-  __device__ Ext operator[](u64 j) const {
+  template <bool CALLS>
+  __device__ __forceinline__ Ext at(u64 j) const {
     const Ext weight = bb::m::load(high[j >> low_bits]);
-    return low_bits ? bb::m::mul(weight, bb::m::load(low[j & ((1ull << low_bits) - 1)])) : weight;
+    return low_bits ? times<CALLS>(weight, bb::m::load(low[j & ((1ull << low_bits) - 1)])) : weight;
   }
 };
 
-// The sums of a round over all pairs of rows: of the form's value at 0 and its coefficient at X^2. Threads from `first` on have a row
-// each, `stride` apart, both even; the thread of an odd row takes its difference to the even row from the lane before.
-template <bool ABOVE>
-__device__ __forceinline__ void add_pairs(const Rows<ABOVE>& rows, const Weights& weights, u64 first, u64 stride, Ext (&sums)[2]) {
+// The sums of a round over all pairs of rows: of the form's value at 0 and its coefficient at X^2. A thread has every row that is
+// `stride` apart, from `first` on; that of an odd row takes its difference to the even row from the lane before.
+template <bool ABOVE, bool CALLS>
+__device__ __forceinline__ void add_pairs(const Rows<ABOVE, CALLS>& rows, const Weights& weights, u64 first, u64 stride,
+                                          Ext (&sums)[2]) {
   constexpr u32 ALL = 0xffffffff;
   const bool is_odd = threadIdx.x & 1;
   const u64 end = 2 * rows.pairs();
@@ -195,7 +214,7 @@ __device__ __forceinline__ void add_pairs(const Rows<ABOVE>& rows, const Weights
       even.q1[c] = __shfl_sync(ALL, row.q1[c], threadIdx.x & (LANES - 2));
     }
     if (is_odd) row = difference(row, even);
-    if (j < end) sum = bb::m::add(sum, bb::m::mul(row.product(), weights[j / 2]));
+    if (j < end) sum = bb::m::add(sum, times<CALLS>(row.template form<CALLS>(), weights.template at<CALLS>(j / 2)));
   }
   sums[0] = is_odd ? Ext::zero() : sum, sums[1] = is_odd ? sum : Ext::zero();
 }
@@ -205,24 +224,24 @@ __device__ __forceinline__ Ext twice(const Ext& a) { return bb::m::add(a, a); }
 // Closes a round of v by the first warp: sends the polynomial's values at 1, 2 and 3, and draws a challenge.
 __device__ __noinline__ void close_round(const Reduction& a, u32 round, const Ext* sums) {
   LayerState& s = *a.state;
-  const Ext z = s.point[round], scale = s.scale, t0 = bb::m::add(sums[0], s.rest[round]), t2 = sums[1], other = bb::m::sub(Ext::one(), z);
+  const Ext z = s.point[round], other = bb::m::sub(Ext::one(), z), scale = s.scale;
+  const Ext t0 = bb::m::add(sums[0], s.rest[round]), t2 = sums[1];
   // The claim is (1 - z) t(0) + z t(1).
-  const Ext t1 = bb::m::mul(bb::m::sub(s.claim, bb::m::mul(other, t0)), s.inverse[round]);
+  const Ext t1 = product(bb::m::sub(s.claim, product(other, t0)), s.inverse[round]);
   // t(2) = 2 t(1) - t(0) + 2 t2, t(3) = 3 t(1) - 2 t(0) + 6 t2
   const Ext at2 = bb::m::add(bb::m::sub(twice(t1), t0), twice(t2));
   const Ext at3 = bb::m::add(bb::m::sub(bb::m::add(twice(t1), t1), twice(t0)), bb::m::add(twice(twice(t2)), twice(t2)));
   // eq is z at 1, and each step adds 2 z - 1.
   const Ext step = bb::m::sub(z, other), eq2 = bb::m::add(z, step), eq3 = bb::m::add(eq2, step);
-  const Ext given[3] = {bb::m::mul(bb::m::mul(scale, z), t1), bb::m::mul(bb::m::mul(scale, eq2), at2),
-                        bb::m::mul(bb::m::mul(scale, eq3), at3)};
+  const Ext given[3] = {product(product(scale, z), t1), product(product(scale, eq2), at2), product(product(scale, eq3), at3)};
   bb::WarpSponge sponge(&s.sponge, a.with);
   for (int i = 0; i < 3; ++i) sponge.observe(given[i]);
   const Ext r = sponge.sample_ext();
   sponge.keep();
   const Ext slope = bb::m::sub(bb::m::sub(t1, t0), t2);
   if (threadIdx.x == 0) {
-    s.claim = bb::m::add(t0, bb::m::mul(r, bb::m::add(slope, bb::m::mul(r, t2))));
-    s.scale = bb::m::mul(scale, bb::m::add(other, bb::m::mul(r, step)));
+    s.claim = bb::m::add(t0, product(r, bb::m::add(slope, product(r, t2))));
+    s.scale = product(scale, bb::m::add(other, product(r, step)));
     s.drawn[round] = r;
     for (int i = 0; i < 3; ++i) a.sent[s.sent + i] = given[i];
     s.sent += 3;
@@ -254,7 +273,7 @@ __device__ __noinline__ Ext behind(const Reduction& a, u32 v, u32 round) {
   Ext stored = Ext::zero();
 #pragma unroll 1
   for (u32 b = bits; b-- > 0;) {
-    const Ext odd = bb::m::mul(rest, a.state->point[round + 1 + b]), even = bb::m::sub(rest, odd);
+    const Ext odd = product(rest, a.state->point[round + 1 + b]), even = bb::m::sub(rest, odd);
     const bool inside = pairs >> b & 1;
     if (inside) stored = bb::m::add(stored, even);
     rest = inside ? odd : even;
@@ -271,7 +290,7 @@ __device__ __noinline__ void begin_layer(const Reduction& a, u32 v) {
     sponge.keep();
     if (threadIdx.x == 0) {
       s.batch = batch, s.scale = Ext::one();
-      s.claim = bb::m::add(s.numerator, bb::m::mul(batch, s.denominator));
+      s.claim = bb::m::add(s.numerator, product(batch, s.denominator));
     }
   }
   const u32 own = threadIdx.x + LANES - blockDim.x;  // of the last warp
@@ -293,14 +312,14 @@ __device__ __noinline__ void begin_layer(const Reduction& a, u32 v) {
       uint4* const table = is_high ? high : a.eq;
       const u64 j = is_high ? i - size : i;
       const Ext x = s.point[(is_high ? v : middle) - 1 - bits], whole = bb::m::load(table[size + j]);
-      const Ext odd = bb::m::mul(whole, x);
+      const Ext odd = product(whole, x);
       table[2 * (size + j)] = bb::m::store(bb::m::sub(whole, odd));
       table[2 * (size + j) + 1] = bb::m::store(odd);
     }
   }
   if (own < v) {  // the batch is there: a level at least was behind a barrier
     const Ext padding = bb::m::load(a.paddings[v + 1]);
-    s.rest[own] = bb::m::mul(rest, bb::m::mul(s.batch, bb::m::square(padding)));
+    s.rest[own] = product(rest, product(s.batch, bb::m::square(padding)));
   }
   __syncthreads();
 }
@@ -310,9 +329,9 @@ __device__ __noinline__ void end_layer(const Reduction& a, u32 v) {
   LayerState& s = *a.state;
   Row row;
   if (v) {
-    const Rows<false> rows(a, v, v);
+    const Rows<false, true> rows(a, v, v);
     row = rows.row(0);
-    row.p0 = bb::m::sub(row.p0, bb::m::mul(rows.batch, row.q0));
+    row.p0 = bb::m::sub(row.p0, product(rows.batch, row.q0));
   } else {
     const Layer layer = a.layer(1);
     const Fraction even = layer.at(0), odd = layer.at(1);
@@ -326,7 +345,7 @@ __device__ __noinline__ void end_layer(const Reduction& a, u32 v) {
   if (threadIdx.x < v) s.point[threadIdx.x + 1] = before;
   if (threadIdx.x) return;
   s.point[0] = mu;
-  s.numerator = bb::m::between(row.p0, row.p1, mu), s.denominator = bb::m::between(row.q0, row.q1, mu);
+  s.numerator = between<true>(row.p0, row.p1, mu), s.denominator = between<true>(row.q0, row.q1, mu);
   Ext* const sent = a.sent + s.sent;
   sent[0] = row.p0, sent[1] = row.p1, sent[2] = row.q0, sent[3] = row.q1;
   s.sent += 4;
@@ -373,7 +392,7 @@ __device__ __forceinline__ void layer_round(const Reduction& a, u32 v, u32 round
   __shared__ Ext total[2];
   Ext sums[2];
   {
-    const Rows<ABOVE> rows(a, v, round);
+    const Rows<ABOVE, false> rows(a, v, round);
     const Weights weights(a, v, round);
     add_pairs(rows, weights, global_thread(), global_threads(), sums);
   }
@@ -403,7 +422,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
     for (; round < v; ++round) {
       Ext sums[2];
       {
-        const Rows<false> rows(a, v, round);
+        const Rows<false, true> rows(a, v, round);
         const Weights weights(a, v, round);
         add_pairs(rows, weights, threadIdx.x, blockDim.x, sums);
       }
