@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernels.errors import SizeError
 from kernels.interface.openvm_rules import BoundForms, GraphProgram, Node, NodeKind
-from kernels.maths.babybear import Elements, P, add, elements, mul
+from kernels.maths.babybear import Elements, P, elements, mul
 
 LOAD, ADD, SUB, MUL, ACCUMULATE, EMIT = range(6)
 """Operations. Must equal those in openvm_rules.cu."""
@@ -92,6 +92,9 @@ class GraphCode:
         """`Cell::kind` of openvm_rules.cu."""
         self._order = self._uniform_order()
         self._known: dict[tuple[int, ...], dict[int, int]] = {}
+        self._constant_values: tuple[dict[int, int], Elements] | None = None
+        self._uniform_values: tuple[dict[int, int], Elements, NDArray[np.int64]] | None = None
+        """Values of the last public ones: those of the terms that are not in the code, and their forms."""
 
     def _write(self, piece: int, whole_forms: bool) -> None:
         term = 0
@@ -239,17 +242,23 @@ class GraphCode:
     def constant_values(self, public: tuple[int, ...]) -> Elements:
         """The values of the constants, one at least."""
         values = self._values(public)
-        return elements([values[node] for node in self.constants] or [0])
+        if self._constant_values is None or self._constant_values[0] is not values:
+            self._constant_values = values, elements([values[node] for node in self.constants] or [0])
+        return self._constant_values[1]
 
     def form_constants(self, bound: BoundForms, public: tuple[int, ...]) -> Elements:
         """What is added to each form for the terms that are not in the code, and its constant: (forms, 4)."""
         if not self.uniform_terms:
             return bound.constants
-        values, found = self._values(public), np.array(bound.constants)
-        for term in self.uniform_terms:
-            form, value = self.program.term_forms[term], values[self.program.term_nodes[term]]
-            found[form] = add(found[form], mul(bound.coefficients[term], np.uint32(value)))
-        return found
+        values = self._values(public)
+        if self._uniform_values is None or self._uniform_values[0] is not values:
+            own = elements([values[self.program.term_nodes[term]] for term in self.uniform_terms])
+            forms = np.array([self.program.term_forms[term] for term in self.uniform_terms], dtype=np.int64)
+            self._uniform_values = values, own[:, None], forms
+        _, own, forms = self._uniform_values
+        found = bound.constants.astype(np.uint64)
+        np.add.at(found, forms, mul(bound.coefficients[self.uniform_terms], own).astype(np.uint64))
+        return np.asarray(found % np.uint64(P)).astype(np.uint32)
 
 
 def _part(cell: Node) -> int:

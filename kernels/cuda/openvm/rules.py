@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernels.cuda.device import Argument, ByValue, Device, Kernel, grid_for
-from kernels.cuda.openvm.graph_code import GraphCode, Piece
-from kernels.cuda.openvm.split_forms import SplitForms
+from kernels.cuda.openvm.bound_code import RADIX, Bound, Words, bind, cells_of, starts_of
+from kernels.cuda.openvm.graph_code import GraphCode
+from kernels.cuda.openvm.split_forms import SplitForms, bind_split
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_rules import (
@@ -50,79 +48,13 @@ PIECE, ROUND_PIECE, NEAR = 1 << 11, 192, 28
 takes as long as one piece."""
 ITEM_WEIGHT, MOST_TILES = 1 << 12, 32
 """Weight for which a block takes several tiles as one item, and most of these: its sums are written once for all."""
-KIND = 56
-"""The first bit of a cell's kind in the word of its address. Must equal that in openvm_rules.cu."""
 WARP, WARP_ITEMS = 32, 8
 """Threads that take an item of a round over the cube together. With more than WARP_ITEMS items for each of the warps
 that the device holds at a time, an item has several tiles."""
 BLOCK_SHARED = 1 << 10
 """Bytes of shared memory that the driver takes for a block."""
 
-RADIX = np.uint32((1 << 32) % P)
-"""Factor of the Montgomery form."""
 INVERSE_RADIX = np.uint32(pow(1 << 32, -1, P))
-
-Words = NDArray[np.uint64]
-
-
-class Blob:
-    """Arrays of one type that go to the device together, each at a multiple of 16 bytes."""
-
-    def __init__(self, kind: type[np.uint32] | type[np.uint64]) -> None:
-        self._kind = kind
-        self._parts: list[NDArray[Any]] = []
-        self._bytes = 0
-
-    def add(self, part: NDArray[Any]) -> int:
-        """Add an array. Returns where it begins, in bytes."""
-        begin, flat = self._bytes, np.ascontiguousarray(part, dtype=self._kind).reshape(-1)
-        self._parts.append(flat)
-        if rest := -flat.nbytes % 16:
-            self._parts.append(np.zeros(rest // flat.itemsize, dtype=self._kind))
-        self._bytes += flat.nbytes + rest
-        return begin
-
-    def joined(self) -> NDArray[Any]:
-        """All arrays, and some zeros."""
-        return np.concatenate([*self._parts, np.zeros(4, dtype=self._kind)])
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where the code of a table and what it reads lie on the device."""
-
-    code: int
-    loads: int
-    constants: int
-    coefficients: int
-    load_bytes: int
-    """Bytes of a load."""
-
-    def program(self, piece: Piece) -> list[int]:
-        """`struct Program` of a piece."""
-        loads = self.loads + self.load_bytes * piece.first_load
-        return [self.code + 8 * piece.first, loads, self.constants, self.coefficients, piece.instructions]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The code of some tables with a proof's numbers. What lies on the device is kept as long as this."""
-
-    codes: list[GraphCode]
-    places: list[Placed]
-    constants: list[Elements]
-    """What is added to each table's forms, (forms, 4), on the host."""
-    held: tuple[object, ...]
-
-    @property
-    def near(self) -> int:
-        """Most near slots of a table."""
-        return max((code.near for code in self.codes), default=0)
-
-    @property
-    def far(self) -> int:
-        """Most far slots of a table."""
-        return max((code.far for code in self.codes), default=0)
 
 
 class Tasks:
@@ -172,14 +104,15 @@ class CudaRules(OpenVmRules):
         log_skip: int,
     ) -> tuple[Array, Array]:
         bound = self.bind(tables, forms, piece=self.piece, whole_forms=True)
-        added = Blob(np.uint32)
-        places = [added.add(constants) for constants in bound.constants]
-        constants = self.device.upload(mul(added.joined(), RADIX))
+        places = starts_of([len(own) for own in bound.constants]).tolist()
+        no_constants = np.zeros((1, 4), dtype=np.uint32)
+        constants = self.device.upload(mul(np.concatenate([*bound.constants, no_constants]), RADIX))
         begin, tasks = self.device.address(constants), Tasks()
         for number, (table, start) in enumerate(zip(tables, starts, strict=True)):
             rows = table.rows(log_skip)
             for piece in bound.codes[number].pieces:
-                own = [*bound.places[number].program(piece), begin + places[number], rows, table.height - 1, start]
+                program, place = bound.places[number].program(piece), begin + 16 * places[number]
+                own = [*program, place, rows, table.height - 1, start]
                 tasks.add(piece.weight, grid_for(rows, THREADS * ROWS), own)
         out = self.device.empty((count,), np.uint32), self.device.empty((count, 4), np.uint32)
         if tasks.items:
@@ -203,23 +136,8 @@ class CudaRules(OpenVmRules):
         by_number: bool = False,
     ) -> Bound:
         """Bring the code of some tables to the device. Loads are cells, or with `by_number` numbers of cells."""
-        scalars, loads = Blob(np.uint32), Blob(np.uint32 if by_number else np.uint64)
-        codes, places, constants = [], list[tuple[Array, int, int, int]](), []
-        for table, bound in zip(tables, forms, strict=True):
-            code, instructions = self._code(bound.program, piece, whole_forms)
-            values = code.constant_values(table.public)
-            own = code.loads if by_number or not code.cells else packed_cells(self.device, table, code)[code.loads]
-            places.append((instructions, loads.add(own), scalars.add(values), scalars.add(bound.coefficients)))
-            codes.append(code)
-            constants.append(code.form_constants(bound, table.public))
-        on_device = self.device.upload(mul(scalars.joined(), RADIX)), self.device.upload(loads.joined())
-        at, loads_at = map(self.device.address, on_device)
-        load_bytes = 4 if by_number else 8
-        placed = [
-            Placed(self.device.address(code), loads_at + load, at + constant, at + coefficient, load_bytes)
-            for code, load, constant, coefficient in places
-        ]
-        return Bound(codes, placed, constants, (*on_device, [place[0] for place in places]))
+        codes = [self._code(own.program, piece, whole_forms) for own in forms]
+        return bind(self.device, tables, codes, forms, by_number=by_number)
 
     def _code(self, program: GraphProgram, piece: int, whole_forms: bool) -> tuple[GraphCode, Array]:
         """A program's code, and its instructions on the device, made once."""
@@ -304,9 +222,8 @@ class CudaRounds(RuleRounds):
             if len(bound.constants) != SUMS:
                 raise SizeError(f"{len(bound.constants)} forms of a table, not {SUMS}")
         # 1. Terms that are linear in cells are summed in the rows, the others on cosets.
-        split = [self._rules.split(bound.program).bind(bound) for bound in forms]
-        linear = self._rules.bind(self._tables, [own for own, _ in split], piece=self._rules.piece)
-        others = self._rules.bind(self._tables, [own for _, own in split], piece=self._rules.piece)
+        both = bind_split([self._rules.split(own.program) for own in forms], forms)
+        linear, others = (self._rules.bind(self._tables, own, piece=self._rules.piece) for own in both)
         words = SUMS * 4 << self._log_skip
         """Of the sums of a table on one coset."""
         begins = np.cumsum([0, *(words * (1 + count) for count in counts)], dtype=np.int64).tolist()
@@ -379,23 +296,24 @@ class CudaRounds(RuleRounds):
         padded = np.zeros((1 << MAX_LOG_RUN, 4), dtype=np.uint32)
         padded[: len(weights)] = mul(weights, RADIX)
         self._weights = ByValue(padded)
-        parts, blocks, out = list[Words](), 0, 0
-        for table, code, n in zip(self._tables, bound.codes, self._variables, strict=True):
-            self._first.append(out)
-            count, each = len(code.cells), grid_for(1 << n, THREADS)
-            own = np.empty((count, 6), dtype=np.uint64)
-            own[:, :2] = cell_addresses(self._device, table, code)
-            own[:, 2:4] = table.height - 1, 1 << n
-            own[:, 4] = out + (np.arange(count, dtype=np.uint64) << np.uint64(n))
-            own[:, 5] = blocks + each * np.arange(count, dtype=np.uint64)
-            parts.append(own)
-            out, blocks = out + (count << n), blocks + each * count
-        self._cells = self._device.empty((max(1, out), 4), np.uint32)
-        if blocks:
-            given = np.concatenate(parts)
+        cells, variables = cells_of(self._device, self._tables, bound.codes), np.array(self._variables, dtype=np.int64)
+        runs = np.left_shift(1, variables)[cells.tables]
+        masks = np.array([table.height - 1 for table in self._tables], dtype=np.int64)[cells.tables]
+        out, blocks = starts_of(runs.tolist()), starts_of((-(-runs // THREADS)).tolist())
+        self._first = np.append(out, 0)[cells.starts[:-1]].tolist()
+        self._cells = self._device.empty((max(1, int(out[-1])), 4), np.uint32)
+        if len(runs):
+            given = np.stack(
+                (
+                    cells.addresses,
+                    cells.kinds,
+                    *(own.astype(np.uint64) for own in (masks, runs, out[:-1], blocks[:-1])),
+                ),
+                axis=1,
+            )
             held, kernel = self._device.upload(given), self._device.kernel(RULES, self._name("openvm_bind_runs"))
             sizes = np.uint32(len(given)), self._cells, np.uint32(self._log_skip)
-            kernel.launch(grid_for(blocks, 1), THREADS, (held, *sizes, self._weights))
+            kernel.launch(grid_for(int(blocks[-1]), 1), THREADS, (held, *sizes, self._weights))
 
     def round_sums(self, points: int) -> Elements:
         assert self._form is not None
@@ -514,23 +432,6 @@ class _Rounds:
         running, ended = self._added[number]
         added = np.stack([*[running] * self.points, ended])
         return add(mul(found, INVERSE_RADIX), added)
-
-
-def cell_addresses(device: Device, table: RuleTable, code: GraphCode) -> Words:
-    """`struct Cell` of openvm_rules.cu for each cell of some code, (cells, 2)."""
-    found = np.zeros((len(code.cells), 2), dtype=np.uint64)
-    for part, columns in table.parts.items():
-        own = code.cell_parts == part
-        begins = device.address(columns) + 4 * table.height * code.cell_columns[own]
-        found[own, 0] = begins.astype(np.uint64)
-    found[:, 1] = code.cell_kinds
-    return found
-
-
-def packed_cells(device: Device, table: RuleTable, code: GraphCode) -> Words:
-    """Each cell of some code as one word, (cells,): its address, and its kind from bit KIND on."""
-    cells = cell_addresses(device, table, code)
-    return np.asarray(cells[:, 0] | cells[:, 1] << np.uint64(KIND))
 
 
 def _on_cosets(values: Elements, count: int) -> Elements:

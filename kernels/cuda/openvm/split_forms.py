@@ -3,9 +3,11 @@ computes them in the rows alone, and no cell of theirs is moved."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
+import numpy as np
+
+from kernels.cuda.openvm.bound_code import Indices, joined_indices, starts_of
 from kernels.interface.openvm_rules import BoundForms, GraphProgram, NodeKind
 from kernels.maths.babybear import Elements, P, mul
 
@@ -39,27 +41,41 @@ class SplitForms:
             (form, node): number
             for number, (form, node) in enumerate(zip(self.linear.term_forms, self.linear.term_nodes, strict=True))
         }
-        self._kept: NDArray[np.int64] = np.array(kept, dtype=np.int64)
-        self._terms: NDArray[np.int64] = np.array([term for term, *_ in moved], dtype=np.int64)
-        self._places: NDArray[np.int64] = np.array([place[form, cell] for _, form, cell, _ in moved], dtype=np.int64)
-        self._factors: Elements = np.array([factor for *_, factor in moved], dtype=np.uint32)
-        self._order: NDArray[np.int64] | None = None
-        """The term of each linear one, if each is a cell of its own."""
-        if len(moved) == len(place) and (self._factors == 1).all():
-            self._order = np.empty(len(place), dtype=np.int64)
-            self._order[self._places] = self._terms
+        self.kept: Indices = np.array(kept, dtype=np.int64)
+        """The other terms."""
+        self.terms: Indices = np.array([term for term, *_ in moved], dtype=np.int64)
+        """The term of each part of a linear one."""
+        self.places: Indices = np.array([place[form, cell] for _, form, cell, _ in moved], dtype=np.int64)
+        """The term of `linear` to which each part belongs."""
+        self.factors: Elements = np.array([factor for *_, factor in moved], dtype=np.uint32)
+        """The factor of each part."""
 
-    def bind(self, bound: BoundForms) -> tuple[BoundForms, BoundForms]:
-        """The linear terms and the other ones with a proof's coefficients. The constants are with the other ones."""
-        if self._order is not None:
-            coefficients = bound.coefficients[self._order]
-        else:
-            sums = np.zeros((len(self.linear.term_nodes), 4), dtype=np.uint64)
-            scaled = mul(bound.coefficients[self._terms], self._factors[:, None])
-            np.add.at(sums, self._places, scaled.astype(np.uint64))
-            coefficients = (sums % np.uint64(P)).astype(np.uint32)
-        linear = BoundForms(self.linear, coefficients, np.zeros_like(bound.constants))
-        return linear, BoundForms(self.rest, bound.coefficients[self._kept], bound.constants)
+
+def bind_split(splits: Sequence[SplitForms], forms: Sequence[BoundForms]) -> tuple[list[BoundForms], list[BoundForms]]:
+    """The linear terms of programs, and the other ones with the constants, with a proof's coefficients."""
+    before = np.concatenate([np.zeros((0, 4), dtype=np.uint32), *(own.coefficients for own in forms)])
+    offsets = starts_of([len(own.coefficients) for own in forms]).tolist()
+    linear, kept = (
+        starts_of(sizes) for sizes in ([len(s.linear.term_nodes) for s in splits], [len(s.kept) for s in splits])
+    )
+    terms = joined_indices([own.terms + at for own, at in zip(splits, offsets, strict=False)])
+    places = joined_indices([own.places + at for own, at in zip(splits, linear.tolist(), strict=False)])
+    factors = np.concatenate([np.zeros(0, dtype=np.uint32), *(own.factors for own in splits)])
+    sums = np.zeros(4 * int(linear[-1]), dtype=np.uint64)
+    parts = mul(before[terms], factors[:, None]).astype(np.uint64)
+    np.add.at(sums, (4 * places[:, None] + np.arange(4)).reshape(-1), parts.reshape(-1))
+    moved = np.asarray(sums % np.uint64(P)).astype(np.uint32).reshape(-1, 4)
+    others = before[joined_indices([own.kept + at for own, at in zip(splits, offsets, strict=False)])]
+    return (
+        [
+            BoundForms(split.linear, moved[a:b], np.zeros_like(own.constants))
+            for split, own, a, b in zip(splits, forms, linear, linear[1:], strict=False)
+        ],
+        [
+            BoundForms(split.rest, others[a:b], own.constants)
+            for split, own, a, b in zip(splits, forms, kept, kept[1:], strict=False)
+        ],
+    )
 
 
 def _linear(program: GraphProgram) -> list[Linear | None]:
