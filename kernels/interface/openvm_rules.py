@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from math import comb, factorial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernels.interface.arrays import Array
-from kernels.maths.babybear import GENERATOR, Elements, P
+from kernels.interface.sponge import Sponge
+from kernels.maths.babybear import GENERATOR, Elements, P, elements
 
 Node = tuple[int, int, int, int]
 """A row of a graph's nodes: kind, then three numbers."""
@@ -133,7 +135,7 @@ class OpenVmRules(ABC):
 class RuleRounds(ABC):
     """The tables of one sumcheck, over a subgroup D of 2^log_skip points and a cube.
 
-    The methods are called in the order in which they stand here; `round_sums` and `bind` alternate.
+    The methods are called in the order in which they stand here.
     """
 
     @abstractmethod
@@ -144,17 +146,17 @@ class RuleRounds(ABC):
     @abstractmethod
     def bind_univariate(self, weights: Elements, forms: Sequence[BoundForms]) -> None:
         """Bind the variable of D: a column is the sum of its values on D times weights (2^log_skip, 4). Each table has
-        one form, of which `round_sums` computes the values."""
+        one form, which `prove` sums."""
 
     @abstractmethod
-    def round_sums(self, points: int) -> Elements:
-        """Return (points + 1, 4): with the first variable at 1, 2, ..., the sums over the rest of the cube, with the
-        weights eq, of the forms of all tables that have a variable left; then the sum of the forms of all tables whose
-        last variable was bound before this round."""
+    def prove(self, sponge: Sponge, claim: Elements, points: int) -> tuple[Elements, Elements]:
+        """Prove the rounds over the cube, whose sum is claimed to be `claim` (4,).
 
-    @abstractmethod
-    def bind(self, at: Elements) -> None:
-        """Bind the first variable of all tables that have one left to an element (4,)."""
+        Returns the values that are sent, (rounds, points + 1, 4), and the challenges (rounds, 4). A round's polynomial
+        is s(X) = eq(coordinate, X) h(X) + tail X, h of at most the degree `points`. h sums the forms of all tables that
+        have a variable left, with the weights eq of all other coordinates. `tail` has the forms of the other tables,
+        each with the eq of its own challenges, times the challenges of the rounds after these. s is sent at 1, 2, ...
+        """
 
     @abstractmethod
     def openings(self, reads_next: Sequence[bool]) -> list[dict[int, Elements]]:
@@ -165,3 +167,15 @@ class RuleRounds(ABC):
 def coset_shifts(count: int, first: int = 0) -> list[int]:
     """The shifts of `count` cosets of D from coset `first` on: 31, 31^2, ... None is 1, where Z^n - 1 is 0."""
     return [pow(GENERATOR, i + 1, P) for i in range(first, first + count)]
+
+
+def extrapolation(count: int) -> Elements:
+    """The factors (count,) of a polynomial's values at 0, 1, ... that give its value at `count`, its degree below
+    `count`."""
+    return elements([(-1) ** (count - 1 - i) * comb(count, i) % P for i in range(count)])
+
+
+def node_weights(count: int) -> Elements:
+    """The inverses (count,) of the products of i - j over all j < count other than i, for each i."""
+    products = [(-1) ** (count - 1 - i) * factorial(i) * factorial(count - 1 - i) for i in range(count)]
+    return elements([pow(product, -1, P) for product in products])

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from distprove.stark.openvm.transcript import Transcript
 from kernels.cpu.openvm.kernels import CpuOpenVm
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.openvm.graph_code import EMIT, FAR, GraphCode
@@ -123,7 +124,7 @@ def test_a_sumcheck(log_skip: int, heights: tuple[int, ...], which: str, request
     counts = [(6, 0, 3, 1, 4)[i] for i in range(len(heights))]
     further = [i % 2 == 0 for i in range(len(heights))]
     cube = drawn(rng, max(0, heights[0] - log_skip), 4)
-    weights, challenges = drawn(rng, 1 << log_skip, 4), drawn(rng, len(cube), 4)
+    weights = drawn(rng, 1 << log_skip, 4)
     both = [k.rules.rounds([on(k, each) for each in parts], log_skip, cube) for k in (CPU, gpu)]
 
     ours, theirs = (each.coset_sums(sums, counts) for each in both)
@@ -132,12 +133,13 @@ def test_a_sumcheck(log_skip: int, heights: tuple[int, ...], which: str, request
         assert np.array_equal(a, b)
     for each in both:
         each.bind_univariate(weights, one)
-    for at in challenges:
-        a, b = (each.round_sums(4) for each in both)
-        assert a.shape == (5, 4)
-        assert np.array_equal(a, b)
-        for each in both:
-            each.bind(at)
+    sponges, claim = (Transcript(), Transcript()), drawn(rng, 4)
+    ours_sent, theirs_sent = (each.prove(own, claim, 4) for each, own in zip(both, sponges, strict=True))
+    assert ours_sent[0].shape == (len(cube), 5, 4)
+    assert ours_sent[1].shape == (len(cube), 4)
+    for one_sent, other_sent in zip(ours_sent, theirs_sent, strict=True):
+        assert np.array_equal(one_sent, other_sent)
+    assert sponges[0].state == sponges[1].state
     ours_opened, theirs_opened = (each.openings(further) for each in both)
     for own, other, given, reads_next in zip(ours_opened, theirs_opened, parts, further, strict=True):
         assert own.keys() == other.keys() == given.keys()

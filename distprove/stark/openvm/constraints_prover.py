@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import comb
 
 import numpy as np
 
-from distprove.stark.openvm.field import BABYBEAR4, Ext, interpolate
-from distprove.stark.openvm.field import ext as as_ext
 from distprove.stark.openvm.forms import SUMS, AirForms, BusWeights, SegmentForms
 from distprove.stark.openvm.proof import ConstraintProof
 from distprove.stark.openvm.tables import eq_table, lagrange
@@ -155,35 +152,17 @@ def prove_constraints(
     of_buses = multiply(add(of_numerators, of_denominators), eq_rows, degree + 1)
     univariate = add(of_buses, multiply(of_constraints, eq_one, degree + 1))
     transcript.observe_words(univariate)
-    drawn = [_drawn(transcript)]
-    claim = as_ext(at_point(univariate, drawn[0]))
+    drawn = _drawn(transcript)
 
     # 5. Bind Z: each trace is a table over the cube, and its three sums are one form of its cells.
-    bus_scale, zero_scale = at_point(eq_rows, drawn[0]), at_point(eq_one, drawn[0])
+    bus_scale, zero_scale = at_point(eq_rows, drawn), at_point(eq_one, drawn)
     with steps("constraints.bind"):
         combined = segment.combined(forms, ext_mul(scales, np.stack((zero_scale, bus_scale, bus_scale))))
-        rounds.bind_univariate(lagrange(log_skip, drawn[0]), combined)
+        rounds.bind_univariate(lagrange(log_skip, drawn), combined)
 
     # 6. The multilinear rounds. A trace that has no variable left is a constant times the challenges of later rounds.
-    f, sent_rounds, eq_drawn, tail = BABYBEAR4, [], BABYBEAR4.one, BABYBEAR4.zero
     with steps("constraints.rounds"):
-        for number in range(variables):
-            *heads, ended = (f.mul(eq_drawn, as_ext(value)) for value in rounds.round_sums(max_degree))
-            tail = f.add(f.mul(tail, as_ext(drawn[-1])), ended)
-            coordinate = as_ext(point[log_skip + number])
-            head = _head(claim, heads, tail, coordinate)
-            sent = [
-                f.add(f.mul(_eq(coordinate, f.constant(x)), head[x]), f.scale(tail, x))
-                for x in range(1, max_degree + 2)
-            ]
-            sent_rounds.append(np.array(sent, dtype=np.uint32))
-            transcript.observe_words(sent_rounds[-1])
-            drawn.append(_drawn(transcript))
-            last = as_ext(drawn[-1])
-            eq_last = _eq(coordinate, last)
-            claim = f.add(f.mul(eq_last, interpolate(head[:-1], last)), f.mul(tail, last))
-            eq_drawn = f.mul(eq_drawn, eq_last)
-            rounds.bind(drawn[-1])
+        sent_rounds, challenges = rounds.prove(transcript, at_point(univariate, drawn), max_degree)
 
     # 7. Open the columns, and their next rows: the common mains first, then the other parts.
     with steps("constraints.openings"):
@@ -194,9 +173,8 @@ def prove_constraints(
             for part in parts[which]:
                 pairs = part if part.shape[1] == 2 else np.concatenate((part, np.zeros_like(part)), axis=1)
                 transcript.observe_words(pairs)
-    all_rounds = np.stack(sent_rounds) if sent_rounds else np.zeros((0, max_degree + 1, 4), dtype=np.uint32)
     opened = tuple(tuple(part.reshape(-1, 4) for part in parts) for parts in openings)
-    return ConstraintProof(claims[:, 0], claims[:, 1], univariate, all_rounds, opened), drawn
+    return ConstraintProof(claims[:, 0], claims[:, 1], univariate, sent_rounds, opened), [drawn, *challenges]
 
 
 def first_polynomials(
@@ -226,24 +204,6 @@ def first_polynomials(
         if count == degree:
             found[numbers, 1:] = padded(from_cosets(sums[:, 1:]), max_degree * run)
     return found
-
-
-def _head(claim: Ext, heads: Sequence[Ext], tail: Ext, coordinate: Ext) -> list[Ext]:
-    """The values of h at 0, 1, ... one more than `heads`, of the round's polynomial s(X) = eq(coordinate, X) h(X) +
-    tail X, from the values of h at 1, 2, ..., and the claim s(0) + s(1)."""
-    f = BABYBEAR4
-    rest = f.sub(f.sub(claim, f.mul(coordinate, heads[0])), tail)
-    known = [f.mul(rest, f.inverse(f.sub(f.one, coordinate))), *heads]
-    # h has a degree below the number of values that are known, so the difference of that order is zero.
-    order = len(known)
-    signed = [f.scale(value, (-1) ** (order - 1 - i) * comb(order, i) % P) for i, value in enumerate(known)]
-    return [*known, f.sum(signed)]
-
-
-def _eq(x: Ext, y: Ext) -> Ext:
-    f = BABYBEAR4
-    both = f.mul(x, y)
-    return f.add(f.sub(f.sub(f.one, x), y), f.add(both, both))
 
 
 def _in_order(trace: ProverTrace, parts: dict[int, Elements]) -> list[Elements]:

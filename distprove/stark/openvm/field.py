@@ -46,17 +46,6 @@ class BabyBear4(NumberOperations[Ext]):
     def scale(self, a: Ext, b: int) -> Ext:
         return a[0] * b % P, a[1] * b % P, a[2] * b % P, a[3] * b % P
 
-    def inverse(self, a: Ext) -> Ext:
-        """Return 1 / a. Raises ZeroDivisionError for zero."""
-        # The product with the conjugate lies in F[y], y = x^2, where 1 / (u + v y) is (u - v y) / (u^2 - 11 v^2).
-        conjugate = a[0], -a[1] % P, a[2], -a[3] % P
-        u, _, v, _ = self.mul(a, conjugate)
-        norm = (u * u - NON_RESIDUE * v * v) % P
-        if not norm:
-            raise ZeroDivisionError("zero has no inverse")
-        inverse = pow(norm, -1, P)
-        return self.mul(conjugate, (u * inverse % P, 0, -v * inverse % P, 0))
-
     def sum(self, values: Iterable[Ext]) -> Ext:
         totals = [sum(coefficients) % P for coefficients in zip(*values, strict=True)]
         return (totals[0], totals[1], totals[2], totals[3]) if totals else self.zero

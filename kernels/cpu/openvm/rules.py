@@ -18,8 +18,11 @@ from kernels.interface.openvm_rules import (
     RuleRounds,
     RuleTable,
     coset_shifts,
+    extrapolation,
+    node_weights,
 )
-from kernels.maths.babybear import Elements, add, powers, total
+from kernels.interface.sponge import Sponge
+from kernels.maths.babybear import Elements, add, ext, ext_inverse, ext_mul, ext_one, mul, powers, sub, total
 
 BLOCK_CELLS = 1 << 24
 """Most cells, times cosets, that are evaluated at a time."""
@@ -109,7 +112,43 @@ class CpuRounds(RuleRounds):
             ]
             self._cells.append(np.concatenate(parts, axis=1))
 
-    def round_sums(self, points: int) -> Elements:
+    def prove(self, sponge: Sponge, claim: Elements, points: int) -> tuple[Elements, Elements]:
+        rounds, known = max(self._variables, default=0), points + 1
+        sent = np.zeros((rounds, known, 4), dtype=np.uint32)
+        one, beyond, weights = ext_one(), extrapolation(known)[:, None], node_weights(known)
+        xs = np.arange(1, known + 1, dtype=np.uint32)[:, None]
+        eq_drawn, tail, last = one, np.zeros(4, dtype=np.uint32), np.zeros(4, dtype=np.uint32)
+        for number in range(rounds):
+            # 1. The tables' sums. The claim is s(0) + s(1), which gives h(0).
+            *heads, ended = ext_mul(self._round_sums(points), eq_drawn)
+            tail = add(ext_mul(tail, last), ended)
+            coordinate = self._point[number]
+            opposite = sub(one, coordinate)
+            rest = sub(sub(claim, ext_mul(coordinate, heads[0])), tail)
+            h = np.stack([ext_mul(rest, ext_inverse(opposite)), *heads])
+            # 2. Send s at 1, 2, ...
+            eq = add(opposite, mul(sub(coordinate, opposite)[None], xs))
+            after = np.concatenate((heads, total(mul(h, beyond), 0)[None]))
+            sent[number] = add(ext_mul(eq, after), mul(tail[None], xs))
+            sponge.observe_words(sent[number])
+            # 3. Bind the variable.
+            last = np.array(sponge.sample_ext(), dtype=np.uint32)
+            distances = sub(last, ext(np.arange(known, dtype=np.uint32)))
+            value = np.zeros(4, dtype=np.uint32)
+            for i, (own, weight) in enumerate(zip(h, weights, strict=True)):
+                product = mul(own, weight)
+                for j in range(known):
+                    product = ext_mul(product, distances[j]) if j != i else product
+                value = add(value, product)
+            eq_last = add(opposite, ext_mul(sub(coordinate, opposite), last))
+            claim = add(ext_mul(eq_last, value), ext_mul(tail, last))
+            eq_drawn = ext_mul(eq_drawn, eq_last)
+            self._bind(last)
+        return sent, np.array(self._bound, dtype=np.uint32).reshape(-1, 4)
+
+    def _round_sums(self, points: int) -> Elements:
+        """The sums of the forms with the first variable at 1, 2, ... `points`, each over all tables with a variable
+        left, and the sum of those of all tables whose last variable was bound before this round, (points + 1, 4)."""
         number, found = len(self._bound), np.zeros((points + 1, 4), dtype=np.uint32)
         ring = ExtensionRing(self._k)
         for table, bound, cells, n in zip(self._tables, self._forms, self._cells, self._variables, strict=True):
@@ -124,7 +163,7 @@ class CpuRounds(RuleRounds):
                 found[points] = add(found[points], values.reshape(4))
         return found
 
-    def bind(self, at: Elements) -> None:
+    def _bind(self, at: Elements) -> None:
         number = len(self._bound)
         self._bound.append(at)
         for i, n in enumerate(self._variables):

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.cuda.babybear import RADIX
 from kernels.cuda.device import Device
 from kernels.cuda.openvm.graph_code import NO_PART, GraphCode, Piece
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_rules import BoundForms, RuleTable
-from kernels.maths.babybear import Elements, P, mul
+from kernels.maths.babybear import Elements, mul
 
 KIND = 56
 """The first bit of a cell's kind in the word of its address. Must equal that in openvm_rules.cu."""
-RADIX = np.uint32((1 << 32) % P)
-"""Factor of the Montgomery form."""
 
 Words = NDArray[np.uint64]
 Indices = NDArray[np.int64]

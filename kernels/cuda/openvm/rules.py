@@ -9,10 +9,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from kernels.cuda.babybear import RADIX, poseidon2_constants
 from kernels.cuda.device import Argument, ByValue, Device, Kernel, grid_for
-from kernels.cuda.openvm.bound_code import RADIX, Bound, Words, bind, cells_of, starts_of
+from kernels.cuda.openvm.bound_code import Bound, Words, bind, cells_of, starts_of
 from kernels.cuda.openvm.graph_code import GraphCode
+from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.split_forms import SplitForms, bind_split
+from kernels.cuda.openvm.sponge import SPONGE, resumed, written
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_rules import (
@@ -22,16 +25,21 @@ from kernels.interface.openvm_rules import (
     RuleRounds,
     RuleTable,
     coset_shifts,
+    extrapolation,
+    node_weights,
 )
-from kernels.maths.babybear import Elements, P, add, elements, mul, powers
+from kernels.interface.sponge import Sponge
+from kernels.maths.babybear import Elements, P, add, elements, ext_inverse, ext_one, mul, powers, sub
 from kernels.maths.babybear_ntt import intt, ntt
 from kernels.source import KernelSource
 
 RULES = KernelSource("openvm_rules")
 THREADS = 128
-"""Threads of a block. Must equal that in openvm_rules.cu, as the next six."""
+"""Threads of a block. Must equal that in openvm_rules.cu, as the next seven."""
 ROWS = 4
 """Rows of a thread of `openvm_fractions`."""
+MOST_POINTS = 64
+"""Greatest degree of a round over the cube, less that of eq."""
 OPENED_RUNS = 32
 """Runs of a thread of `openvm_open`."""
 MAX_LOG_RUN = 5
@@ -46,6 +54,8 @@ USUAL_LOG_RUN = 4
 PIECE, ROUND_PIECE, NEAR = 1 << 11, 192, 28
 """Weight of a piece of code for rows of a trace, and for the rounds over the cube; most near slots. A round of few rows
 takes as long as one piece."""
+STATE = np.dtype([("sponge", SPONGE), *((name, np.uint32, 4) for name in ("claim", "scale", "tail", "last"))])
+"""`struct RoundState` of openvm_rules.cu."""
 ITEM_WEIGHT, MOST_TILES = 1 << 12, 32
 """Weight for which a block takes several tiles as one item, and most of these: its sums are written once for all."""
 WARP, WARP_ITEMS = 32, 8
@@ -53,8 +63,6 @@ WARP, WARP_ITEMS = 32, 8
 that the device holds at a time, an item has several tiles."""
 BLOCK_SHARED = 1 << 10
 """Bytes of shared memory that the driver takes for a block."""
-
-INVERSE_RADIX = np.uint32(pow(1 << 32, -1, P))
 
 
 class Tasks:
@@ -196,14 +204,15 @@ class CudaRounds(RuleRounds):
         self._variables = [(table.rows(log_skip) >> log_skip).bit_length() - 1 for table in tables]
         self._heap = self._eq_heap(point)
         """eq of the coordinates of the variables that are not bound: level k is entries 2^k to 2^(k + 1)."""
-        self._bound: list[Elements] = []
+        self._point = point
+        self._bound: Elements = np.zeros((0, 4), dtype=np.uint32)
+        """The challenges of the rounds over the cube."""
         self._weights: ByValue | None = None
         self._form: Bound | None = None
         self._cells: Array = None
         """For each table with variables left, and those whose last one was bound, the cells of its form."""
         self._first: list[int] = []
         """Where each table's cells begin when no variable is bound."""
-        self._rounds: _Rounds | None = None
 
     def _name(self, name: str) -> str:
         return f"{name}_of_16" if self._log_skip == USUAL_LOG_RUN else name
@@ -315,37 +324,62 @@ class CudaRounds(RuleRounds):
             sizes = np.uint32(len(given)), self._cells, np.uint32(self._log_skip)
             kernel.launch(grid_for(int(blocks[-1]), 1), THREADS, (held, *sizes, self._weights))
 
-    def round_sums(self, points: int) -> Elements:
+    def prove(self, sponge: Sponge, claim: Elements, points: int) -> tuple[Elements, Elements]:
         assert self._form is not None
-        if self._rounds is None or self._rounds.points != points:
-            self._rounds = _Rounds(self._rules, self._form, self._variables, self._first, points)
-        return self._rounds.sums(len(self._bound), self._cells, self._heap)
+        if points > MOST_POINTS:
+            raise SizeError(f"rounds of the degree {points}; the GPU has at most {MOST_POINTS}")
+        rounds, known = max(self._variables, default=0), points + 1
+        if not rounds:
+            return np.zeros((0, known, 4), dtype=np.uint32), np.zeros((0, 4), dtype=np.uint32)
+        # 1. What the rounds share. All of them are queued, and their transcript is on the device.
+        tasks = _Rounds(self._rules, self._form, self._variables, self._first, points)
+        state = np.zeros((), dtype=STATE)
+        state["sponge"], state["claim"], state["scale"] = written(sponge), mul(claim, RADIX), mul(ext_one(), RADIX)
+        words = 4 * -(-STATE.itemsize // 16)  # elements of the extension are read as vectors
+        ends = np.cumsum([0, words, 4 * rounds, 4 * rounds * known]).tolist()
+        shared = np.zeros(ends[-1], dtype=np.uint32)
+        shared[: STATE.itemsize // 4] = np.frombuffer(state.tobytes(), dtype=np.uint32)
+        held = self._device.upload(shared)
+        drawn = held[ends[1] : ends[2]].reshape(rounds, 4)
+        sent = held[ends[2] :].reshape(rounds, known, 4)
+        inverses = ext_inverse(sub(ext_one(), self._point))
+        facts = self._device.upload(mul(np.stack((self._point, inverses, *tasks.added), axis=1), RADIX))
+        factors = self._device.upload(mul(np.stack((extrapolation(known), node_weights(known))), RADIX))
+        constants = self._device.upload(poseidon2_constants())
+        kernel = self._device.kernel(RULES, "openvm_end_round")
+        # 2. The rounds.
+        for number in range(rounds):
+            tasks.sum(number, self._cells, self._heap)
+            own = facts[number], factors, tasks.sums[number], np.uint32(points), sent[number], drawn[number]
+            kernel.launch(1, WARP, (constants, held, *own))
+            if number + 1 < rounds:
+                self._bind(number, drawn[number])
+        # 3. What they sent and drew.
+        found = self._device.download(held)
+        resumed(sponge, np.frombuffer(found.tobytes(), dtype=STATE, count=1)[0]["sponge"])
+        messages = mul(found[ends[1] :], INVERSE_RADIX)
+        self._bound = messages[: 4 * rounds].reshape(rounds, 4)
+        return messages[4 * rounds :].reshape(rounds, known, 4), self._bound
 
-    def bind(self, at: Elements) -> None:
+    def _bind(self, number: int, at: Array) -> None:
+        """Bind the first variable of all tables that have one left in a round."""
         assert self._form is not None
-        number, most = len(self._bound), max(self._variables, default=0)
-        self._bound.append(at)
-        if number + 1 >= most:
-            return  # no further round reads the tables
         pairs = sum(
             len(code.cells) << (n - number - 1)
             for code, n in zip(self._form.codes, self._variables, strict=True)
             if n > number
         )
-        heap_pairs = 1 << (most - number)
+        heap_pairs = 1 << (max(self._variables) - number)
         out, heap = (self._device.empty((max(1, size), 4), np.uint32) for size in (pairs, heap_pairs))
-        sizes, point = np.uint64(heap_pairs), ByValue(mul(at, RADIX))
-        kernel = self._device.kernel(RULES, "openvm_bind")
-        kernel.launch_items(
-            max(pairs, heap_pairs), (self._cells, out, np.uint64(pairs), self._heap, heap, sizes, point)
-        )
+        given = self._cells, out, np.uint64(pairs), self._heap, heap, np.uint64(heap_pairs), at
+        self._device.kernel(RULES, "openvm_bind").launch_items(max(pairs, heap_pairs), given)
         self._cells, self._heap = out, heap
 
     # -- openings -----------------------------------------------------------------------------------------------------
 
     def openings(self, reads_next: Sequence[bool]) -> list[dict[int, Elements]]:
         assert self._weights is not None
-        heap = self._eq_heap(np.array(self._bound, dtype=np.uint32).reshape(-1, 4))
+        heap = self._eq_heap(self._bound)
         eq, parts, begins, blocks, values = self._device.address(heap), [], list[int](), 0, 0
         for table, n, further in zip(self._tables, self._variables, reads_next, strict=True):
             for columns in table.parts.values():
@@ -379,7 +413,6 @@ class _Rounds:
     def __init__(
         self, rules: CudaRules, bound: Bound, variables: Sequence[int], first: Sequence[int], points: int
     ) -> None:
-        self.points = points
         self._device = rules.device
         rounds = max(variables, default=0)
         at = np.array([*((point + 1 << 32) % P for point in range(points)), 0], dtype=np.uint64)
@@ -392,7 +425,7 @@ class _Rounds:
                 own[:, 7], own[:, 8] = at, np.arange(points + 1)
                 parts.append(own)
         words = np.concatenate(parts)
-        left = words[:, 6].astype(np.int64) - np.arange(rounds + 1)[:, None]
+        left = words[:, 6].astype(np.int64) - np.arange(rounds)[:, None]
         """Variables of each task in each round."""
         pairs = 1 << np.maximum(left - 1, 0)
         kernel = self._kernel = self._device.kernel(RULES, "openvm_round")
@@ -402,36 +435,34 @@ class _Rounds:
         """Tiles of an item in each round: enough items for all warps, and few sums to write."""
         tiled = -(-pairs // (WARP * self._tiles[:, None]))
         items = np.where(words[:, 8] == points, left == 0, (left > 0) * tiled)
-        starts = np.zeros((rounds + 1, len(words) + 1), dtype=np.uint32)
+        starts = np.zeros((rounds, len(words) + 1), dtype=np.uint32)
         np.cumsum(items, axis=1, out=starts[:, 1:])
         self._items: list[int] = starts[:, -1].tolist()
         self._count = np.uint32(len(words))
         self._tasks, self._starts = self._device.upload(words), self._device.upload(starts)
-        self._sums = self._device.zeros((rounds + 1, points + 1, 4), np.uint64)
-        self._next = self._device.zeros((rounds + 1,), np.uint32)
+        self.sums = self._device.zeros((rounds, points + 1, 4), np.uint64)
+        self._next = self._device.zeros((rounds,), np.uint32)
         most = grid_for(max(1, *self._items), THREADS // WARP)
         _, self._blocks, self._shared, self._far = rules.slots(kernel, bound, 4, most)
         self._bound = bound
         constants = np.array([constants[0] for constants in bound.constants], dtype=np.int64).reshape(-1, 4)
         counts = np.array(variables, dtype=np.int64)
-        self._added = [
-            (elements(constants[counts > number].sum(axis=0)), elements(constants[counts == number].sum(axis=0)))
-            for number in range(rounds + 1)
-        ]
-        """What the constants of the forms add in each round, to the sums and to the sum of tables without variables."""
+        left = counts - np.arange(rounds)[:, None]
+        self.added = tuple(
+            np.asarray((chosen @ constants) % P).astype(np.uint32)
+            for chosen in ((left > 0).astype(np.int64), (left == 0).astype(np.int64))
+        )
+        """What the constants of the forms add in each round, (rounds, 4): to the sums, and to that of tables without
+        variables. eq sums to 1."""
 
-    def sums(self, number: int, cells: Array, heap: Array) -> Elements:
-        """The sums of a round, as `RuleRounds.round_sums`."""
+    def sum(self, number: int, cells: Array, heap: Array) -> None:
+        """Queue the sums of a round, with the first variable at 1, 2, ..., and of the tables without variables."""
         if items := self._items[number]:
             sizes = self._count, np.uint32(number), np.uint32(self._tiles[number])
-            given = self._tasks, self._starts[number], *sizes, cells, heap, self._sums[number]
+            given = self._tasks, self._starts[number], *sizes, cells, heap, self.sums[number]
             blocks = min(grid_for(items, THREADS // WARP), self._blocks)
             rest = *self._far, self._next[number : number + 1]
             self._kernel.launch(blocks, THREADS, (*given, *rest), shared=self._shared)
-        found = elements((self._device.download(self._sums[number]) % np.uint64(P)).astype(np.int64))
-        running, ended = self._added[number]
-        added = np.stack([*[running] * self.points, ended])
-        return add(mul(found, INVERSE_RADIX), added)
 
 
 def _on_cosets(values: Elements, count: int) -> Elements:

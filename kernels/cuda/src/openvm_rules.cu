@@ -5,6 +5,7 @@
 // threads of a block run the same instructions, so that what decides on them is uniform. A thread takes one row on several
 // cosets, or several rows, at a time: an instruction is decoded once for all. Bound: instructions.
 #include "field/babybear.h"
+#include "openvm_sponge.h"
 #include "threads.h"
 
 namespace dp {
@@ -586,13 +587,13 @@ extern "C" __global__ void openvm_eq_heap(const uint4* point, uint4* heap, u32 n
   heap[at] = bb::m::store(found);
 }
 
-// Binds the first variable of `pairs` pairs, and takes it out of a heap with so many pairs.
+// Binds the first variable of `pairs` pairs to `at`, and takes it out of a heap with so many pairs.
 extern "C" __global__ void openvm_bind(const uint4* cells, uint4* out, u64 pairs, const uint4* heap, uint4* heap_out, u64 heap_pairs,
-                                       const __grid_constant__ uint4 at) {
+                                       const uint4* at) {
   const u64 i = global_thread();
   if (i < pairs) {
     const Ext even = bb::m::load(cells[2 * i]), odd = bb::m::load(cells[2 * i + 1]);
-    out[i] = bb::m::store(bb::m::between(even, odd, bb::m::load(at)));
+    out[i] = bb::m::store(bb::m::between(even, odd, bb::m::load(__ldg(at))));
   }
   if (i && i < heap_pairs) heap_out[i] = bb::m::store(bb::m::add(bb::m::load(heap[2 * i]), bb::m::load(heap[2 * i + 1])));
 }
@@ -662,6 +663,74 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
 #pragma unroll
       for (int i = 0; i < 4; ++i) atomicAdd(sums + 4 * task.sum + i, (u64)found[i]);
   }
+}
+
+// What the rounds over the cube share. Must equal STATE in cuda/openvm/rules.py.
+struct RoundState {
+  bb::Sponge sponge;
+  Ext claim, scale, tail, last;  // of the round; eq of the challenges; the tables without variables; the last challenge
+};
+
+// What is known of a round from the start.
+struct RoundFacts {
+  uint4 coordinate, inverse;  // of 1 less the coordinate
+  uint4 running, ended;       // what the constants of forms add to the sums
+};
+
+constexpr u32 MOST_POINTS = 64;  // must equal that in cuda/openvm/rules.py
+
+// Ends a round by one warp, as `RuleRounds.prove` describes it: sends the polynomial, and draws the challenge. sums (points + 1,
+// 4) are those of the tables with a variable left, at 1, 2, ..., and of those whose last one was bound. factors (2, points + 1):
+// `extrapolation`, `node_weights`.
+extern "C" __global__ void __launch_bounds__(32)
+    openvm_end_round(const dp::poseidon2_babybear::Constants* with, RoundState* state, const RoundFacts* facts, const u32* factors,
+                     const u64* sums, u32 points, uint4* sent, uint4* drawn) {
+  __shared__ Ext h[MOST_POINTS + 2], values[MOST_POINTS + 1];
+  const u32 lane = threadIdx.x, known = points + 1;
+  const Ext c = bb::m::load(facts->coordinate), other = bb::m::sub(Ext::one(), c), slope = bb::m::sub(c, other);
+  const Ext scale = state->scale;
+  const auto summed = [&](u32 i, const uint4& added) {
+    Ext v;
+    for (int k = 0; k < 4; ++k) v[k] = (u32)(sums[4 * i + k] % bb::P);
+    return bb::m::mul(scale, bb::m::add(v, bb::m::load(added)));
+  };
+  for (u32 i = lane; i < points; i += 32) h[i + 1] = summed(i, facts->running);
+  const Ext tail = bb::m::add(bb::m::mul(state->tail, state->last), summed(points, facts->ended));
+  __syncwarp();
+  // The claim is s(0) + s(1), with eq(c, 0) = 1 - c and eq(c, 1) = c.
+  const Ext rest = bb::m::sub(bb::m::sub(state->claim, bb::m::mul(c, h[1])), tail);
+  if (lane == 0) h[0] = bb::m::mul(rest, bb::m::load(facts->inverse));
+  __syncwarp();
+  Ext part = Ext::zero();
+  for (u32 i = lane; i < known; i += 32) part = bb::m::add(part, bb::m::mul(h[i], factors[i]));
+  part = over_lanes(part, 1);
+  if (lane == 0) h[known] = part;
+  __syncwarp();
+  for (u32 i = lane; i < known; i += 32) {
+    const u32 x = bb::to_montgomery(i + 1);
+    const Ext eq = bb::m::add(other, bb::m::mul(slope, x));
+    values[i] = bb::m::add(bb::m::mul(eq, h[i + 1]), bb::m::mul(tail, x));
+    sent[i] = bb::m::store(values[i]);
+  }
+  __syncwarp();
+  bb::WarpSponge sponge(&state->sponge, with);
+  for (u32 i = 0; i < known; ++i) sponge.observe(values[i]);
+  const Ext r = sponge.sample_ext();
+  sponge.keep();
+  // h(r) from its values at 0, 1, ...
+  part = Ext::zero();
+  for (u32 i = lane; i < known; i += 32) {
+    Ext product = bb::m::mul(h[i], factors[known + i]);
+    for (u32 j = 0; j < known; ++j)
+      if (j != i) product = bb::m::mul(product, bb::m::sub(r, bb::to_montgomery(j)));
+    part = bb::m::add(part, product);
+  }
+  part = over_lanes(part, 1);
+  if (lane) return;
+  const Ext eq = bb::m::add(other, bb::m::mul(slope, r));
+  state->claim = bb::m::add(bb::m::mul(eq, part), bb::m::mul(tail, r));
+  state->scale = bb::m::mul(scale, eq), state->tail = tail, state->last = r;
+  *drawn = bb::m::store(r);
 }
 
 // -- openings -----------------------------------------------------------------------------------------------------------------
