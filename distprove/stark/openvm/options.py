@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 
 from distprove.errors import InputError
@@ -28,6 +28,9 @@ class SwirlOptions(Options):
     def sources(self) -> tuple[InputFile, ...]:
         """The files of traces, one per partition, in order."""
         return self.traces
+
+    def keyed(self) -> SwirlOptions:
+        return replace(self, traces=())
 
     def check(self) -> None:
         """Raise InputError unless every file exists and the partition names are valid and distinct."""

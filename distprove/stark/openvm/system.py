@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import time
 from collections.abc import Sequence
@@ -49,6 +50,13 @@ class SwirlSystem(SwirlVerifier):
     @classmethod
     def from_options(cls, options: SwirlOptions) -> SwirlSystem:
         return cls(options.key, options.traces)
+
+    def with_inputs(self, sources: Sequence[InputFile]) -> SwirlSystem:
+        """This system, its key not read again, for other traces."""
+        other = copy.copy(self)
+        other.__dict__.pop("_places", None)
+        other._sources = tuple(sources)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers do without the traces: each is sent with the order to prove it."""

@@ -14,6 +14,7 @@ from distprove.errors import FormatError, InvalidProof, UnsatisfiedWitness
 from distprove.options import InputFile
 from distprove.stark.openvm.entry import ENTRY
 from distprove.stark.openvm.job_verifier import SwirlVerifier
+from distprove.stark.openvm.options import SwirlOptions
 from distprove.stark.openvm.system import SwirlSystem
 from distprove.stark.openvm.traces import read_traces, traces_to_bytes
 from distprove.system import PartitionProof
@@ -126,6 +127,20 @@ def proof_of_public(name: str) -> list[np.ndarray]:
 def test_what_is_no_key_is_refused(record: dict[str, object]) -> None:
     with pytest.raises(FormatError):
         ENTRY.verifier(record, None)
+
+
+def test_jobs_of_one_key_share_it(tmp_path: Path) -> None:
+    """A service keeps the system of a key for jobs with other traces."""
+    first, second = (InputFile(name, GOLDEN / "fibonacci" / "traces.bin") for name in ("first", "second"))
+    one, two = (SwirlOptions(key_path("fibonacci"), (each,)) for each in (first, second))
+    assert one.keyed() == two.keyed()
+    system = SwirlSystem.from_options(one)
+    other = system.with_inputs(two.sources)
+    assert [p.name for p in system.plan()] == ["first"]
+    assert [p.name for p in other.plan()] == ["second"]
+    assert other.key is system.key
+    assert other.key_digest() == system.key_digest()
+    assert other.plan()[0].digest != system.plan()[0].digest
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler to build the kernels for the host")
