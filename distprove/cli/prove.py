@@ -195,6 +195,7 @@ def system_command(system: str) -> Any:
     if "program" in settings:
         command = typer.main.get_command(program_app(taking, entry.help))
         command.name = system
+        command.epilog = prove_openvm.HINT if system == prove_openvm.BESIDE else None
         return command
     return command_of(system, entry.help, partial(taking, "", {}), [], taking, VariadicCommand)
 

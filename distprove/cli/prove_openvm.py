@@ -26,14 +26,14 @@ COMMAND = "stark-openvm"
 BESIDE = "stark"
 """The proof system under whose name it is typed."""
 HINT = "`distprove prove stark --openvm-key KEY --traces FILE --out RUN` gives a proof of OpenVM 2 in its own bytes."
-KEY_FLAG = "--openvm-key"
+KEY_FLAG, TRACES_FLAG = "--openvm-key", "--traces"
 PROOF = "proof.bin"
 """The file of a single proof. Several are proof-0.bin, proof-1.bin and so on, in the order of their traces."""
 
 
 def is_meant(args: list[str]) -> bool:
     """Whether the words after `distprove prove` are `stark` and options for a proof of OpenVM."""
-    return args[:1] == [BESIDE] and any(arg.partition("=")[0] == KEY_FLAG for arg in args)
+    return args[:1] == [BESIDE] and any(arg.partition("=")[0] in (KEY_FLAG, TRACES_FLAG) for arg in args)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,10 @@ def prove_traces(
         Path, typer.Option(KEY_FLAG, metavar="KEY", help="The proving key, as openvm-judge exports it.")
     ],
     traces: Annotated[
-        list[Path], typer.Option(metavar="FILE", help="The traces of a proof; of one proof each, given several files.")
+        list[Path],
+        typer.Option(
+            TRACES_FLAG, metavar="FILE", help="The traces of a proof; of one proof each, given several files."
+        ),
     ],
     out: Annotated[
         Path,

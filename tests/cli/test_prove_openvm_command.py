@@ -52,6 +52,13 @@ def test_both_files_are_needed(tmp_path: Path) -> None:
     done = run("prove", "stark", *GIVEN[:2], "--out", tmp_path / "run")
     assert done.exit_code == 2
     assert "--traces" in done.output
+    done = run("prove", "stark", *GIVEN[2:], "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert "--openvm-key" in done.output
+
+
+def test_help_of_the_stark_names_the_command() -> None:
+    assert "--openvm-key KEY --traces FILE" in " ".join(run("prove", "stark", "--help").output.split())
 
 
 def test_several_files_of_traces_give_a_proof_each(tmp_path: Path) -> None:
