@@ -117,6 +117,7 @@ def _places(out: Path, count: int) -> Sequence[Path]:
 def _prove(kernels: OpenVmKernels, key: OpenVmKey, parts: PartCommitments, traces: Path, place: Path) -> Proven:
     """Prove the traces of a file, verify the proof, and write it."""
     from distprove.formats.files import write_atomically
+    from distprove.stark.openvm.diagnosis import fault_of
     from distprove.stark.openvm.prover import prove
     from distprove.stark.openvm.traces import read_traces
     from distprove.stark.openvm.verifier import verify
@@ -127,13 +128,12 @@ def _prove(kernels: OpenVmKernels, key: OpenVmKey, parts: PartCommitments, trace
         given = read_traces(traces, key)
     try:
         proof = prove(kernels, key, given, steps, parts)
-    except UsageError as error:
-        raise UsageError(f"{traces}: {error}") from None
-    with steps("verify"):
-        try:
+        with steps("verify"):
             verify(key, proof)
-        except InvalidProof as error:
-            raise InputError(f"{traces}: the traces violate a constraint of the key: {error}") from None
+    except (InvalidProof, UsageError) as error:
+        fault = fault_of(key, given)
+        told = f"the traces violate the key: {fault}" if fault is not None else str(error)
+        raise InputError(f"{traces}: {told}") from None
     data = proof.to_bytes()
     place.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(place, data)

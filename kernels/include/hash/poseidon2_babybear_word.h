@@ -15,7 +15,11 @@ using i64 = long long;
 
 // 0 and 1, which the compiler does not know. It would give sums to both units alike. A sum with the first is for the unit that
 // adds, as full rounds have the multiplier at its limit; a product with the second is for the multiplier, in partial rounds.
+#if defined(__CUDACC__) || defined(__constant__)
 __constant__ u32 OPAQUE[2] = {0, 1};
+#else
+constexpr u32 OPAQUE[2] = {0, 1};  // on a host there are no such units
+#endif
 
 // a b. In PTX, as the compiler would make a signed wide product of an unsigned one and corrections.
 DP_HD i64 wide(i32 a, i32 b) {
