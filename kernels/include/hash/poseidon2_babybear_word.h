@@ -110,9 +110,12 @@ struct Word {
 
 struct WordSteps {
   static DP_HD u32 power(u32 x, u32 constant, int i) {
-    const i32 y = (i32)(x + constant - bb::P);
     // One of each four, then another: the linear layer that follows takes them in fours.
-    if (i % 4 * 4 + i / 4 >= 16 - DOUBLES) return canonical(Doubles::seventh(y));
+    if (i % 4 * 4 + i / 4 >= 16 - DOUBLES) return canonical(Doubles::seventh((i32)(x + constant - bb::P)));
+    return power(x, constant);
+  }
+  static DP_HD u32 power(u32 x, u32 constant) {
+    const i32 y = (i32)(x + constant - bb::P);
     const i32 square = signed_mul(y, y);
     return canonical(signed_mul(signed_mul(square, y), signed_mul(square, square)));
   }
