@@ -24,7 +24,7 @@ BLOCK_THREADS = 512
 """Threads of a block that works alone."""
 SOURCE = KernelSource("openvm_fractions", (("THREADS", str(THREADS)), ("BLOCK_THREADS", str(BLOCK_THREADS))))
 LEVELS = 3
-"""Layers that one launch adds up, at most 6: every lane computes each of them, of which ever fewer keep theirs."""
+"""Layers that one launch adds up, 2 to 7: from the third on every lane computes each, and ever fewer keep theirs."""
 LOG_ALONE = 10
 """log2 of the most pairs of rows of a round that one block does alone."""
 COORDINATES = 32
@@ -98,7 +98,7 @@ class CudaFractionTree(FractionTree):
         while k:
             levels, sizes = min(LEVELS, k), ByValue(self._reduction)
             kernel.launch(
-                grid_for(-(-count >> (log_size + 1 - k)), THREADS), THREADS, (sizes, np.uint32(k), np.uint32(levels))
+                grid_for(-(-count >> (log_size + 2 - k)), THREADS), THREADS, (sizes, np.uint32(k), np.uint32(levels))
             )
             k -= levels
         if log_size:

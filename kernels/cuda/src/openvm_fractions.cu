@@ -361,21 +361,31 @@ extern "C" __global__ void openvm_paddings(const uint4* of_leaves, uint4* out, u
   }
 }
 
-// Up to `levels` <= 6 layers above that with 2^k fractions. A thread adds two fractions; lanes exchange their sums.
+// Fraction i of layer k, if it is one that is stored.
+__device__ __forceinline__ void put(const Reduction& a, u32 k, u64 i, const Fraction& fraction) {
+  const u64 stored = a.stored(a.log_leaves - k);
+  if (i >= stored || !a.is_stored(k)) return;
+  uint4* const out = a.tree + a.place[k];
+  out[i] = bb::m::store(fraction.p);
+  out[stored + (stored & 1) + i] = bb::m::store(fraction.q);
+}
+
+// Up to `levels` <= 7 layers above that with 2^k fractions. A thread adds up four fractions; lanes exchange their sums.
 extern "C" __global__ void __launch_bounds__(THREADS)
     openvm_fraction_levels(const __grid_constant__ Reduction a, u32 k, u32 levels) {
   constexpr u32 ALL = 0xffffffff;
   const u64 i = global_thread();
   const Layer in = a.layer(k);
-  Fraction own = k == a.log_leaves ? in.above_leaves(i) : in.above(i);
-  for (u32 level = 1;; ++level) {
-    const u32 merged = level - 1;
-    const u64 stored = a.stored(a.log_leaves - k + level);
-    if (i >> merged < stored && !(i & ((1u << merged) - 1)) && a.is_stored(k - level)) {
-      uint4* const out = a.tree + a.place[k - level];
-      out[i >> merged] = bb::m::store(own.p);
-      out[stored + (stored & 1) + (i >> merged)] = bb::m::store(own.q);
-    }
+  const bool of_leaves = k == a.log_leaves;
+  const Fraction first = of_leaves ? in.above_leaves(2 * i) : in.above(2 * i);
+  const Fraction second = of_leaves ? in.above_leaves(2 * i + 1) : in.above(2 * i + 1);
+  put(a, k - 1, 2 * i, first);
+  put(a, k - 1, 2 * i + 1, second);
+  if (levels == 1) return;
+  Fraction own = sum(first, second);
+  for (u32 level = 2;; ++level) {
+    const u32 merged = level - 2;
+    if (!(i & ((1u << merged) - 1))) put(a, k - level, i >> merged, own);
     if (level == levels) return;
     Fraction other;
 #pragma unroll
