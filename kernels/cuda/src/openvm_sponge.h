@@ -66,7 +66,7 @@ class WarpSponge {
     return m::mul(m::mul(square, x), m::mul(square, square));
   }
   // The element `step` behind this one in its four.
-  __device__ __forceinline__ u32 in_four(u32 v, u32 step) const {
+  static __device__ __forceinline__ u32 in_four(u32 v, u32 step) {
     return word(v, (threadIdx.x % LANES & ~3u) | ((threadIdx.x + step) & 3));
   }
   // The sum over this one's place in all fours.
@@ -75,7 +75,7 @@ class WarpSponge {
     return bb::add(two, other(two, 8));
   }
   // circ(2 M, M, M, M) with M = circ(2, 3, 1, 1)
-  __device__ __forceinline__ u32 external(u32 v) const {
+  static __device__ __forceinline__ u32 external(u32 v) {
     const u32 second = in_four(v, 1), third = in_four(v, 2), fourth = in_four(v, 3);
     const u32 total = bb::add(bb::add(v, second), bb::add(third, fourth));
     const u32 four = bb::add(bb::add(total, v), bb::add(second, second));
@@ -83,35 +83,41 @@ class WarpSponge {
   }
 
   // Full rounds, from the constants on. A round's constant is loaded a round ahead: behind the last ones come others.
-  __device__ __forceinline__ u32 full(u32 v, const u32* constants) const {
+  static __device__ __forceinline__ u32 full(u32 v, const u32* constants) {
     using namespace poseidon2_babybear;
-    u32 ahead = constants[own_];
+    const u32 own = threadIdx.x % WIDTH;
+    u32 ahead = constants[own];
 #pragma unroll 1
     for (int r = 0; r < HALF_FULL; ++r) {
       const u32 constant = ahead;
-      ahead = (constants += WIDTH)[own_];
+      ahead = (constants += WIDTH)[own];
       v = external(seventh(bb::add(v, constant)));
     }
     return v;
   }
 
-  __device__ __noinline__ void permute() {
+  // The state's elements in and out are in registers: an object in memory would be written and read for each element.
+  static __device__ __noinline__ u32 permuted(u32 value, const poseidon2_babybear::Constants* with) {
     using namespace poseidon2_babybear;
-    const u32 diagonal = with_->diagonal[own_], *constants = with_->round + HALF_FULL * WIDTH;
-    u32 v = full(external(value_), with_->round), ahead = *constants;
+    const u32 own = threadIdx.x % WIDTH, diagonal = with->diagonal[own], *constants = with->round + HALF_FULL * WIDTH;
+    u32 v = full(external(value), with->round), ahead = *constants;
 #pragma unroll 1
     for (int r = 0; r < PARTIAL; ++r) {
       const u32 constant = ahead;
       ahead = *++constants;
       // What does not wait for the power of the first element: the sum of the others, and their products.
       const u32 powered = word(seventh(bb::add(v, constant)), 0), product = m::mul(v, diagonal);
-      u32 rest = own_ ? v : 0;
+      u32 rest = own ? v : 0;
 #pragma unroll
       for (u32 lanes = 1; lanes < WIDTH; lanes *= 2) rest = bb::add(rest, other(rest, lanes));
       const u32 total = bb::add(rest, powered);
-      v = bb::add(total, own_ ? product : m::mul(powered, diagonal));
+      v = bb::add(total, own ? product : m::mul(powered, diagonal));
     }
-    value_ = full(v, constants), absorbed_ = 0, left_ = RATE;
+    return full(v, constants);
+  }
+
+  __device__ __forceinline__ void permute() {
+    value_ = permuted(value_, with_), absorbed_ = 0, left_ = poseidon2_babybear::RATE;
   }
 };
 
