@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json
-from distprove.errors import InvalidProof
+from distprove.errors import InvalidProof, UsageError
 
 if TYPE_CHECKING:
     from distprove.stark.openvm.proof import OpenVmProof
@@ -22,7 +22,7 @@ def verify_openvm(
 
     Raises InputError and its subclasses for files that are no such proof, key or values, and InvalidProof.
     """
-    from distprove.cli.prove_openvm import PROOF
+    from distprove.cli.prove_openvm import PROOF, numbered
     from distprove.formats.files import read_bounded
     from distprove.stark.openvm.expected import ExpectedStatement, hex_of
     from distprove.stark.openvm.key_file import read_key
@@ -31,7 +31,10 @@ def verify_openvm(
     from distprove.stark.openvm.verifier import verify
 
     begin, least = time.perf_counter(), TARGET_BITS if security is None else security
-    path = path / PROOF if path.is_dir() else path
+    if path.is_dir():
+        if (path / numbered(0)).is_file():
+            raise UsageError(f"{path} holds several proofs: verify {path / numbered(0)} and the others one by one")
+        path /= PROOF
     key = read_key(key_path)
     data = read_bounded(path, MAX_BYTES, begins=BEGINS, kind="a proof of OpenVM 2 in version 3 of its encoding")
     proof = OpenVmProof.from_bytes(data, str(path))

@@ -31,6 +31,11 @@ PROOF = "proof.bin"
 """The file of a single proof. Several are proof-0.bin, proof-1.bin and so on, in the order of their traces."""
 
 
+def numbered(i: int) -> str:
+    """The file of the i-th of several proofs."""
+    return f"proof-{i}.bin"
+
+
 def is_meant(args: list[str]) -> bool:
     """Whether the words after `distprove prove` are `stark` and options for a proof of OpenVM."""
     return args[:1] == [BESIDE] and any(arg.partition("=")[0] in (KEY_FLAG, TRACES_FLAG) for arg in args)
@@ -111,7 +116,7 @@ def prove_traces(
 
 
 def _places(out: Path, count: int) -> Sequence[Path]:
-    return [out / (PROOF if count == 1 else f"proof-{i}.bin") for i in range(count)]
+    return [out / (PROOF if count == 1 else numbered(i)) for i in range(count)]
 
 
 def _prove(kernels: OpenVmKernels, key: OpenVmKey, parts: PartCommitments, traces: Path, place: Path) -> Proven:

@@ -84,6 +84,8 @@ def test_several_files_of_traces_give_a_proof_each(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert [Path(each["proof"]).name for each in told["proofs"]] == ["proof-0.bin", "proof-1.bin"]
     assert [(tmp_path / "run" / f"proof-{i}.bin").read_bytes() for i in range(2)] == [proof_bytes(NAME)] * 2
+    assert "one by one" in why_refused(run("verify", tmp_path / "run", *GIVEN[:2], "--security", 5))
+    assert run("verify", tmp_path / "run" / "proof-1.bin", *GIVEN[:2], "--security", 5).exit_code == 0
     assert "proof-0.bin is there already" in why_refused(run(*given))
     shown = run(*given, "--overwrite")
     assert "2 proofs of OpenVM 2" in shown.output
