@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 app = App(no_args_is_help=True, help="List the keys of the service, load one before a job needs it, or put one away.")
 
 
-CIRCUITS = "groth16"
-"""The proof system of keys in files whose circuit names no other one."""
-
-
 @dataclass(frozen=True)
 class Named(OptionGroup):
     """Options that name a key, as a job of it does."""
@@ -37,18 +33,20 @@ class Named(OptionGroup):
     circuit: Annotated[str | None, typer.Option(help="The circuit in Python that the key is of.")] = None
     system: Annotated[
         str | None,
-        typer.Option(help="The proof system of its jobs; by default the first word of the circuit, or else groth16."),
+        typer.Option(
+            help="The proof system of its jobs; by default the first word of the circuit, or else that of circom."
+        ),
     ] = None
 
     def request(self) -> KeyRequest:
         """The key that is named. Raises UsageError."""
         from cluster.service.views import KeyRequest
-        from distprove.registry import SYSTEMS
+        from distprove.registry import DEFAULT, SYSTEMS
 
         named = {"zkey": self.zkey, "params": self.params, "r1cs": self.r1cs, "wasm": self.wasm}
         files = {name: str(path) for name, path in named.items() if path is not None}
         word = (self.circuit or "").partition("/")[0]
-        system = self.system or (word if word in SYSTEMS else CIRCUITS)
+        system = self.system or (word if word in SYSTEMS else DEFAULT)
         if self.zkey is None and self.params is None:
             raise UsageError("name the key as a job of it does: with --zkey, or with --params and --circuit or --r1cs")
         return KeyRequest(system, files, self.circuit, os.path.abspath(Path.cwd()))

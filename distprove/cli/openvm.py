@@ -79,6 +79,17 @@ def verify_openvm(
             out().print(f"AIR {air['air']}, {escape(air['name'])}, 2^{air['log_height']} rows: {values}{roots}")
 
 
+def begins_as_proof(path: Path) -> bool:
+    """Whether a file begins as a proof of OpenVM 2 does, and no proof of distprove's own."""
+    from distprove.stark.openvm.proof import BEGINS
+
+    try:
+        with path.open("rb") as file:
+            return file.read(len(BEGINS)) == BEGINS
+    except OSError:
+        return False
+
+
 def _air(shape: Shape, proof: OpenVmProof, place: int) -> dict[str, Any]:
     """What a proof states about one of its traces."""
     from distprove.stark.openvm.expected import hex_of

@@ -319,6 +319,7 @@ def verify(
 def _require_ours(path: Path) -> None:
     """Raise UsageError, which names the way, for a folder whose proof is another one than proof.msgpack, and for a
     proof of OpenVM."""
+    from distprove.cli.openvm import begins_as_proof
     from distprove.cli.prove_openvm import KEY_FLAG, PROOF
     from distprove.proof import PROOF_FILE
 
@@ -326,19 +327,8 @@ def _require_ours(path: Path) -> None:
         if (path / PROOF_JSON).is_file():
             raise UsageError(f"{path} has no {PROOF_FILE}; {path / PROOF_JSON} is a proof by itself: verify that file")
         path = path / PROOF
-    if path.is_file() and _begins_as_openvm(path):
+    if path.is_file() and begins_as_proof(path):
         raise UsageError(f"{path} is no {PROOF_FILE}: a proof of OpenVM 2 is verified with {KEY_FLAG} KEY")
-
-
-def _begins_as_openvm(path: Path) -> bool:
-    """Whether a file begins as a proof of OpenVM does, and none of distprove's own."""
-    from distprove.stark.openvm.proof import BEGINS
-
-    try:
-        with path.open("rb") as file:
-            return file.read(len(BEGINS)) == BEGINS
-    except OSError:
-        return False
 
 
 def _is_told_insecure(proof: Path) -> bool | None:
