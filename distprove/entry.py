@@ -4,7 +4,7 @@ in `distprove.cli`.)"""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,8 @@ class Entry:
     """Makes the system of a proving key without a job, from its files by the settings that name them and the circuit in
     Python that it is of: workers share it with the systems of jobs of that key. None for a system whose keys are not in
     files. Raises UsageError, and InputError for bad files."""
+    deadlines: Mapping[str, str] = field(default_factory=dict)
+    """Settings that only jobs with a deadline have, and the priority of these in a service where none is asked for."""
     own_verifier: Callable[[dict[str, Any], OwnProgram], Verifier] | None = None
     """Makes the verifier from a program of the caller's own, under the parameters that the proof names; None for a
     system without programs. Raises UsageError, InvalidProof and CodeFault."""

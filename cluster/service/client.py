@@ -38,7 +38,6 @@ from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
 from cluster.service.total_timeout import TimedResponse
 from cluster.service.views import (
-    DEADLINES,
     MOST_SUBMITTED,
     FileList,
     JobList,
@@ -132,8 +131,8 @@ class Client:
         the service's disk. A `title` takes the place of the one in the file or the keys.
 
         Paths in it are those of the service's machine, relative to `base`: by default the job file's folder, or the
-        current one. `out` is the run's folder there. Without a `priority` it is that of `usual_priority`. Without an
-        `id` one is made, so that sending it again is safe.
+        current one. `out` is the run's folder there. Without a `priority` it is normal, but for jobs
+        with a deadline. Without an `id` one is made, so that sending it again is safe.
         """
         if not isinstance(job, JobRequest):
             job = request_of(job, id=id, priority=priority, out=out, base=base, title=title)
@@ -459,21 +458,12 @@ def request_of(
     if title is not None:
         keys["title"] = title
     try:
-        priority = usual_priority(keys) if priority is None else Priority(priority)
+        priority = None if priority is None else Priority(priority)
     except ValueError:
         raise UsageError(f"a priority is one of {', '.join(Priority)}") from None
     folder = os.path.abspath(base if base is not None else Path.cwd())
     run = None if out is None else os.path.abspath(out)
     return JobRequest(id or new_id(), keys, folder, run, priority)
-
-
-def usual_priority(keys: Mapping[str, Any]) -> Priority:
-    """The priority of a job that names none: Filecoin's proofs with a deadline go before others."""
-    if keys.get("system") == "filecoin":
-        for setting, priority in DEADLINES.items():
-            if keys.get(setting) is not None:
-                return priority
-    return Priority.NORMAL
 
 
 def new_id() -> str:

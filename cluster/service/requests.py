@@ -14,13 +14,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from cluster.service.views import JobRequest
+from cluster.service.views import JobRequest, Priority
 from distprove.errors import UsageError
 from distprove.formats.files import opening_only
 from distprove.formats.owncode import is_found
 from distprove.formats.remote import is_url
 from distprove.formats.visible import bounded
 from distprove.job import Job, options_of
+from distprove.registry import entry_of
 from distprove.settings import ExecutorSettings
 
 MAX_TITLE, MAX_PATH = 1000, 4096
@@ -67,6 +68,14 @@ class Looked:
     """Paths that were seen to be allowed."""
     texts: set[tuple[Path, str]] = field(default_factory=set)
     """Texts of jobs that mean such a path, by the base they are relative to."""
+
+
+def usual_priority(job: Job) -> Priority:
+    """The priority of a job for which none is asked."""
+    for setting, priority in entry_of(job.system).deadlines.items():
+        if getattr(job.options, setting, None) is not None:
+            return Priority(priority)
+    return Priority.NORMAL
 
 
 def job_of(

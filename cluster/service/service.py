@@ -50,6 +50,7 @@ from cluster.service.requests import (
     job_of,
     out_of,
     require_allowed_files,
+    usual_priority,
 )
 from cluster.service.short import Short, ShortJobs, short
 from cluster.service.store import Row, Store
@@ -376,7 +377,8 @@ class Service:
         ):
             raise UsageError(f"{asked.out} is the folder of another job")
         view = JobView(
-            *(request.id, JobState.QUEUED, request.priority, job.system, job.title, asked.run), submitted=time.time()
+            *(request.id, JobState.QUEUED, request.priority or usual_priority(job), job.system, job.title, asked.run),
+            submitted=time.time(),
         )
         self._last += 1
         turn = self._queue.take(view.priority.rank, client).turn

@@ -45,8 +45,6 @@ class Priority(str, Enum):
         return _RANKS[self]
 
 
-DEADLINES = {"winning_post": Priority.URGENT, "window_post": Priority.HIGH}
-"""Settings of Filecoin's jobs that have a deadline, and the priorities of these, as cuzk's daemon gives them."""
 _RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
@@ -62,7 +60,8 @@ class JobRequest:
     """Folder on the service's machine to which paths of the job are relative."""
     out: str | None = None
     """Folder of the run on the service's machine; by default one in the service's own folder."""
-    priority: Priority = Priority.NORMAL
+    priority: Priority | None = None
+    """By default normal, but for jobs with a deadline (`Entry.deadlines`)."""
 
     def __post_init__(self) -> None:
         if not ID.match(self.id):

@@ -75,7 +75,7 @@ def submit(
     title: Annotated[str | None, typer.Option(help="A name for the job, in place of the job file's.")] = None,
     priority: Annotated[
         str | None,
-        typer.Option(help="urgent, high, normal or low; by default normal, but for PoSts of Filecoin."),
+        typer.Option(help="urgent, high, normal or low; by default normal, but for jobs with a deadline."),
     ] = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The run folder, on the service's machine; by default its own.")

@@ -56,4 +56,5 @@ ENTRY = Entry(
     remakes_key=False,
     export=export,
     of_key=of_key,
+    deadlines={"winning_post": "urgent", "window_post": "high"},  # as cuzk's daemon has them
 )

@@ -16,7 +16,17 @@ from cluster.scheduler.views import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
 from cluster.service.http.server import Options, Server
 from cluster.service.metrics import ServiceMetrics
-from cluster.service.views import JobRequest, JobState, JobView, KeyAway, KeyReady, KeyRequest, Overview, RunFile
+from cluster.service.views import (
+    JobRequest,
+    JobState,
+    JobView,
+    KeyAway,
+    KeyReady,
+    KeyRequest,
+    Overview,
+    Priority,
+    RunFile,
+)
 from distprove.errors import DistproveError, IdTaken, InputError, InUse, NoSuchJob, QueueFull, forget_frames
 
 
@@ -61,7 +71,9 @@ class FakeService:
                 raise QueueFull("full", 2.5)
             self.requests[request.id] = request
             run, title = str(self.folder / request.id), str(request.job.get("title", ""))
-            view = JobView(request.id, JobState.QUEUED, request.priority, "toy", title, run, submitted=1.0)
+            view = JobView(
+                request.id, JobState.QUEUED, request.priority or Priority.NORMAL, "toy", title, run, submitted=1.0
+            )
             self.views[request.id] = view
             return view
 

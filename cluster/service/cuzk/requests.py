@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster.service.cuzk.messages import value_of
-from cluster.service.views import DEADLINES, KeyRequest, Priority
+from cluster.service.views import KeyRequest, Priority
 from distprove.errors import InputError, UsageError
+from distprove.filecoin.entry import ENTRY
 from distprove.filecoin.sectors import POST_PROOFS, SEAL_PROOFS, SIZES, UPDATE_PROOFS, Draw
 
 KINDS = {
@@ -107,7 +108,7 @@ def read_request(request: Any) -> Asked:
                 raise InputError(f"{name} has 32 bytes")
             settings[name] = value.hex()
     asked = value_of("Priority", request.priority)
-    priority = _PRIORITIES.get(asked) or DEADLINES.get(setting, Priority.NORMAL)
+    priority = _PRIORITIES.get(asked) or Priority(ENTRY.deadlines.get(setting, Priority.NORMAL))
     return Asked(kind, f"{circuit}-{proof.size}", vanilla, settings, priority)
 
 

@@ -16,7 +16,7 @@ import pytest
 from cluster.record.run import take_lock
 from cluster.service import client as client_module
 from cluster.service import total_timeout
-from cluster.service.client import Client, connect, request_of
+from cluster.service.client import Client, connect
 from cluster.service.contact import (
     CONTACT,
     Contact,
@@ -455,14 +455,3 @@ def test_a_float_that_python_may_have_rounded_is_not_sent(tmp_path: Path) -> Non
                 client.submit({"system": "toy", "inputs": [{"a": value}]}, id="a")
         client.submit({"system": "toy", "inputs": [{"a": [5.0, 10**30]}]}, id="b")
         assert here.service.requests["b"].job["inputs"] == [{"a": [5, 10**30]}]
-
-
-def test_proofs_with_a_deadline_go_before_others() -> None:
-    def rank(**keys: object) -> str:
-        return request_of({"system": "filecoin", "params": "p.params", **keys}).priority.value
-
-    assert rank(winning_post="w.json") == "urgent"
-    assert rank(window_post="w.json") == "high"
-    assert rank(c1="c1.json") == "normal"
-    assert request_of({"system": "groth16", "winning_post": "w.json"}).priority.value == "normal"
-    assert request_of({"system": "filecoin", "winning_post": "w.json"}, priority="low").priority.value == "low"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -22,6 +23,7 @@ from cluster.service.cuzk.requests import read_request
 from cluster.service.cuzk.server import CuzkServer, require_local
 from cluster.service.http.access import make_tokens
 from cluster.service.http.server import Options, Server
+from cluster.service.requests import usual_priority
 from cluster.service.service import Service
 from cluster.service.views import ID, Priority
 from distprove.errors import InputError, ServiceGone, UsageError
@@ -333,3 +335,13 @@ def test_only_this_machine_is_listened_to() -> None:
     for address in ("0.0.0.0:9820", "10.0.0.1:1", "example.org:1", ":9820", "[::]:9820"):
         with pytest.raises(UsageError, match="for this machine"):
             require_local(address)
+
+
+def test_the_service_gives_proofs_with_a_deadline_the_same_priorities() -> None:
+    def usual(**options: str) -> Priority:
+        job: Any = SimpleNamespace(system="filecoin", options=SimpleNamespace(**options))
+        return usual_priority(job)
+
+    assert usual(winning_post="w.json") is Priority.URGENT
+    assert usual(window_post="w.json") is Priority.HIGH
+    assert usual(c1="c1.json") is Priority.NORMAL
