@@ -20,9 +20,7 @@ from kernels.source import KernelSource
 
 HASH_THREADS = 256
 """Threads of a block."""
-DOUBLES = 4
-"""Elements of a state whose powers are computed in double precision. See hash/poseidon2_babybear_word.h."""
-SOURCE = KernelSource("openvm_trees", (("HASH_THREADS", str(HASH_THREADS)), ("DOUBLES", str(DOUBLES))))
+SOURCE = KernelSource("openvm_trees", (("HASH_THREADS", str(HASH_THREADS)),))
 
 
 class CudaCodeTree(CodeTree):
@@ -42,7 +40,7 @@ class CudaCodeTree(CodeTree):
         log_leaves, constants = log2_of(rows) - log_fold, poseidon2_argument()
         digests = device.empty(((2 << log_leaves) - 1, DIGEST), np.uint32)
         threads = min(HASH_THREADS, rows)
-        sizes = np.uint64(rows), np.uint64(width), np.uint32(log_fold), np.uint32(log_leaves)
+        sizes = np.uint64(rows), np.uint32(width), np.uint32(log_fold), np.uint32(log_leaves)
         kernel = device.kernel(SOURCE, "trees_leaves")
         kernel.launch(rows // threads, threads, (constants, codewords, digests, *sizes))
         climb, start, log_size = device.kernel(SOURCE, "trees_climb"), 0, log_leaves

@@ -37,7 +37,7 @@ __device__ __forceinline__ Digest digest_of(const u32 (*nodes)[HASH_THREADS], u3
 // The leaves of codewords (width, rows): a thread hashes a row, and a block joins the digests of each leaf's 2^log_fold rows.
 // Leaf i is in place i, its rows are in place rev(i) of the codeword.
 extern "C" __global__ void __launch_bounds__(HASH_THREADS)
-    trees_leaves(const __grid_constant__ Constants with, const u32* codewords, Digest* leaves, u64 rows, u64 width, u32 log_fold, u32 log_leaves) {
+    trees_leaves(const __grid_constant__ Constants with, const u32* codewords, Digest* leaves, u64 rows, u32 width, u32 log_fold, u32 log_leaves) {
   __shared__ u32 nodes[DIGEST][HASH_THREADS];
   const u64 row = global_thread();
   {
@@ -45,10 +45,10 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS)
     u32 s[WIDTH];
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) s[i] = 0;
-    for (u64 start = 0; start < width; start += RATE) {
+    for (u32 left = width; left; left -= min(left, (u32)RATE)) {
 #pragma unroll
       for (int i = 0; i < RATE; ++i)
-        if (start + i < width) s[i] = cell[(start + i) * rows];
+        if (i < left) s[i] = *cell, cell += rows;
       WordPermutation::permute(s, with);
     }
 #pragma unroll

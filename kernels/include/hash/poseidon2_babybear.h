@@ -22,8 +22,8 @@ template <class A>
 struct PlainSteps {
   using V = typename A::V;
 
-  // (x + constant)^7 for element i of a full round; 0 for a partial one
-  static DP_HD V power(V x, u32 constant, int) {
+  // (x + constant)^7
+  static DP_HD V power(V x, u32 constant) {
     x = A::add(x, A::constant(constant));
     const V square = A::mul(x, x);
     return A::mul(A::mul(square, x), A::mul(square, square));
@@ -65,7 +65,7 @@ struct Permutation {
   static DP_HD const u32* full(V* s, const u32* constants) {
     for (int r = 0; r < HALF_FULL; ++r, constants += WIDTH) {
       DP_PRAGMA(unroll)
-      for (int i = 0; i < WIDTH; ++i) s[i] = Steps::power(s[i], constants[i], i);
+      for (int i = 0; i < WIDTH; ++i) s[i] = Steps::power(s[i], constants[i]);
       external(s);
     }
     return constants;
@@ -75,7 +75,7 @@ struct Permutation {
     external(s);
     const u32* constants = full(s, with.round);
     for (int r = 0; r < PARTIAL; ++r) {
-      s[0] = Steps::power(s[0], *constants++, 0);
+      s[0] = Steps::power(s[0], *constants++);
       Steps::internal(s, with.diagonal);
     }
     full(s, constants);

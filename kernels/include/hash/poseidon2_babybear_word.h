@@ -2,8 +2,7 @@
 // wide product takes it twice as long as a narrow one, and the other integer unit adds beside it.
 //
 // Products of the S-box are of signed words, for which a Montgomery product of any two words is a word again: no correction
-// between them. In full rounds DOUBLES of the 16 elements take the unit for double precision instead, which has nothing else to
-// do; a product modulo p takes six of its instructions. The internal layer's factors are small numbers and negative powers of two, which need no wide product.
+// between them. The internal layer's factors are small numbers and negative powers of two, which need no wide product.
 #pragma once
 #include "hash/poseidon2_babybear.h"
 
@@ -42,61 +41,6 @@ DP_HD i32 signed_mul(i32 a, i32 b) {
 // x of (-p, p) as an element
 DP_HD u32 canonical(i32 x) { return bb::least((u32)x, (u32)x + bb::P); }
 
-#ifndef DOUBLES
-#define DOUBLES 0
-#endif
-
-constexpr u32 power_of(u32 base, u64 exponent) {
-  u64 result = 1, b = base;
-  for (; exponent; exponent >>= 1, b = b * b % bb::P)
-    if (exponent & 1) result = result * b % bb::P;
-  return (u32)result;
-}
-
-// Of the sevenths of 1, 1 + (p - 1), 1 + 2 (p - 1), ..., the one that is an integer: the exponent of the seventh root.
-constexpr u64 seventh_of_one() {
-  for (u64 t = 0; t < 7; ++t)
-    if ((1 + t * (bb::P - 1)) % 7 == 0) return (1 + t * (bb::P - 1)) / 7;
-  return 0;
-}
-
-// Integers in doubles, with the operations as they stand.
-struct Doubles {
-  static constexpr double P = bb::P, ROUNDS = 6755399441055744.0;  // 1.5 2^52: a sum with it has an integer in the lower word
-  // (c y 2^32)^7 = y^7 2^32, as a power of elements in Montgomery form must have it
-  static constexpr u32 FACTOR = power_of(power_of(power_of(2, 32), 6ull * (bb::P - 2)), seventh_of_one());
-  static constexpr double SCALE = FACTOR < bb::P / 2 ? (double)FACTOR : (double)FACTOR - bb::P;
-
-#if DP_PTX
-  static __device__ __forceinline__ double sum(double a, double b) { return __dadd_rn(a, b); }
-  static __device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
-  static __device__ __forceinline__ double product_and_sum(double a, double b, double c) { return __fma_rn(a, b, c); }
-  static __device__ __forceinline__ double of(i32 x) {
-    return sum(__hiloint2double(0x43300000, x ^ (i32)0x80000000), -(4503599627370496.0 + 2147483648.0));
-  }
-  static __device__ __forceinline__ i32 word(double x) { return __double2loint(sum(x, ROUNDS)); }
-#else
-  static double sum(double a, double b) { return a + b; }
-  static double product(double a, double b) { return a * b; }
-  static double product_and_sum(double a, double b, double c) { return __builtin_fma(a, b, c); }
-  static double of(i32 x) { return x; }
-  static i32 word(double x) { return (i32)x; }
-#endif
-
-  // a b modulo p, of at most p / 2 + 2^9, for factors of at most p: the product's upper part less the multiple of p next to it,
-  // and its lower part.
-  static DP_HD double mul(double a, double b) {
-    const double high = product(a, b), low = product_and_sum(a, b, -high);
-    const double quotient = sum(product_and_sum(high, 1 / P, ROUNDS), -ROUNDS);
-    return sum(product_and_sum(quotient, -P, high), low);
-  }
-
-  static DP_HD i32 seventh(i32 x) {
-    const double y = mul(of(x), SCALE), square = mul(y, y);
-    return word(mul(mul(square, y), mul(square, square)));
-  }
-};
-
 struct Word {
   using V = u32;
   // A sum of three terms, which the compiler leaves to the other unit.
@@ -109,14 +53,8 @@ struct Word {
 };
 
 struct WordSteps {
-  static DP_HD u32 power(u32 x, u32 constant, int i) {
-    // One of each four, then another: the linear layer that follows takes them in fours.
-    if (i % 4 * 4 + i / 4 >= 16 - DOUBLES) return canonical(Doubles::seventh((i32)(x + constant - bb::P)));
-    return power(x, constant);
-  }
   static DP_HD u32 power(u32 x, u32 constant) {
-    const i32 y = (i32)(x + constant - bb::P);
-    const i32 square = signed_mul(y, y);
+    const i32 y = (i32)(x + constant - bb::P), square = signed_mul(y, y);
     return canonical(signed_mul(signed_mul(square, y), signed_mul(square, square)));
   }
 
