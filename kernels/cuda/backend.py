@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda.babybear import CudaBabyBear
 from kernels.cuda.device import Device
 from kernels.cuda.field import field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
@@ -71,7 +70,6 @@ class CudaBackend(Backend):
         self.synthesis = CudaSynthesis(self.device)
         self._inner_products = CudaInnerProducts(self.device)
         self._goldilocks: CudaGoldilocks | None = None
-        self._babybear: CudaBabyBear | None = None
         self._openvm: CudaOpenVm | None = None
         self._beside: CudaBackend | None = None
         """What `make_ahead` computes with."""
@@ -87,15 +85,9 @@ class CudaBackend(Backend):
         return self.goldilocks.multilinear
 
     @property
-    def babybear(self) -> CudaBabyBear:
-        if self._babybear is None:
-            self._babybear = CudaBabyBear(self.device)
-        return self._babybear
-
-    @property
     def openvm(self) -> CudaOpenVm:
         if self._openvm is None:
-            self._openvm = CudaOpenVm(self.device, self.babybear)
+            self._openvm = CudaOpenVm(self.device)
             self._openvm.prepare()
         return self._openvm
 

@@ -7,7 +7,6 @@ from typing import cast
 
 import numpy as np
 
-from kernels.cuda.babybear import SOURCES as BABYBEAR
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
@@ -63,7 +62,6 @@ def all_sources() -> list[KernelSource]:
         *recorder.sources,
         *goldilocks,
         *LdeProfile().sources.values(),
-        *BABYBEAR,
         *OPENVM,
         POSEIDON2,
         POSEIDON2_BN254,

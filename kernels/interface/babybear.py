@@ -3,7 +3,7 @@
 Elements, and elements of the extension in a last axis of 4, are those of `kernels.maths.babybear`: canonical uint32
 arrays on the host. Sums and differences of them are NumPy's, by the functions there.
 
-Implementations: `kernels.cpu.babybear`, `kernels.cuda.babybear`; reached as `Backend.babybear`.
+The CPU's implementation of `kernels.interface.openvm` computes by them: `kernels.cpu.babybear`.
 """
 
 from __future__ import annotations

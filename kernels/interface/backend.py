@@ -27,7 +27,6 @@ from kernels.interface.vectors import Vectors
 from kernels.maths.curves import Curve
 
 if TYPE_CHECKING:
-    from kernels.interface.babybear import BabyBearKernels
     from kernels.interface.goldilocks import GoldilocksKernels
     from kernels.interface.inner_products import InnerProducts
     from kernels.interface.multilinear import MultilinearKernels
@@ -95,11 +94,6 @@ class Backend(ABC):
     def multilinear(self) -> MultilinearKernels:
         """The family of the multilinear engine. Raises BackendError if this backend has none."""
         raise BackendError(f"the {self.name} backend has no multilinear kernels")
-
-    @property
-    def babybear(self) -> BabyBearKernels:
-        """Kernels over BabyBear on arrays of the host. Raises BackendError if this backend has none."""
-        raise BackendError(f"the {self.name} backend has no BabyBear kernels")
 
     @property
     def openvm(self) -> OpenVmKernels:

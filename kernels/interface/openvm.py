@@ -10,9 +10,9 @@ Implementations: `kernels.cpu.openvm.kernels`, `kernels.cuda.openvm.kernels`; re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from kernels.interface.arrays import Array
-from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm_codes import CodeKernels
 from kernels.interface.openvm_fractions import FractionKernels
 from kernels.interface.openvm_opening import OpeningKernels
@@ -24,8 +24,6 @@ from kernels.maths.babybear import Elements
 class OpenVmKernels(ABC):
     """The kernels of one device."""
 
-    babybear: BabyBearKernels
-    """For small arrays on the host."""
     codes: CodeKernels
     opening: OpeningKernels
     rules: OpenVmRules
@@ -45,3 +43,10 @@ class OpenVmKernels(ABC):
     @abstractmethod
     def download(self, array: Array) -> Elements:
         """Wait for an array and return it on the host."""
+
+    @abstractmethod
+    def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
+        """Return the least w with which a sponge's state, w at `position`, permutes to `bits` low zeros of element 7.
+
+        Raises SizeError for a state that is not 16 elements, ValueError if there is no such w.
+        """

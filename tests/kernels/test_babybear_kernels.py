@@ -1,6 +1,4 @@
-"""The BabyBear kernels of both backends against those in NumPy, which public numbers judge.
-
-Those of the GPU run on the host, where a C++ compiler is installed."""
+"""The BabyBear kernels of the CPU against those in NumPy, which public numbers judge."""
 
 from __future__ import annotations
 
@@ -11,27 +9,17 @@ import pytest
 
 from kernels.cpu.babybear import CpuBabyBear
 from kernels.cpu.leased_pool import LeasedPool
-from kernels.cuda.babybear import CudaBabyBear
 from kernels.errors import SizeError
 from kernels.host import native
 from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import Elements, P
-from tests.support.emulated_device import EmulatedDevice, compiler
 from tests.support.numpy_babybear import NumpyBabyBear
 
 NUMPY = NumpyBabyBear()
 
 
-GPU = "kernels of the GPU on the host"
-
-
-@pytest.fixture(scope="module", params=[*native.variants(), GPU])
+@pytest.fixture(scope="module", params=native.variants())
 def kernels(request: pytest.FixtureRequest) -> Iterator[BabyBearKernels]:
-    if request.param == GPU:
-        if compiler() is None:
-            pytest.skip("no C++ compiler to build the kernels for the host")
-        yield CudaBabyBear(EmulatedDevice())
-        return
     pool = LeasedPool(native.load(request.param), 2)
     yield CpuBabyBear(pool)
     pool.close()

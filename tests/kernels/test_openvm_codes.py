@@ -10,6 +10,7 @@ import pytest
 from kernels.cpu.openvm.kernels import CpuOpenVm
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.openvm.codes import pass_bits
+from kernels.errors import SizeError
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_codes import Place
 from kernels.maths.babybear import Elements, P
@@ -113,3 +114,12 @@ def test_no_columns(cuda: OpenVmKernels) -> None:
     [ours], [theirs] = (k.open([tree], np.array([1])) for k, tree in ((cuda.codes, found), (NUMPY.codes, expected)))
     assert np.array_equal(ours.rows, theirs.rows)
     assert np.array_equal(ours.paths, theirs.paths)
+
+
+@pytest.mark.parametrize("position", [0, 7])
+def test_least_witnesses(cuda: OpenVmKernels, position: int) -> None:
+    state = drawn(16).tolist()
+    for bits in (0, 9):
+        assert cuda.least_witness(state, position, bits) == NUMPY.least_witness(state, position, bits)
+    with pytest.raises(SizeError, match="16 elements"):
+        cuda.least_witness(state[:15], position, 9)

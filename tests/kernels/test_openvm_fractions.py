@@ -12,7 +12,6 @@ import pytest
 from distprove.stark.openvm.transcript import Transcript
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.openvm.fractions import CpuFractions
-from kernels.cuda.babybear import CudaBabyBear
 from kernels.cuda.openvm.fractions import CudaFractions
 from kernels.cuda.openvm.kernels import CudaOpenVm
 from kernels.interface.openvm_fractions import ReducedFractions
@@ -69,7 +68,7 @@ SIZES = (
 @pytest.mark.parametrize(("log_size", "count", "log_alone"), SIZES)
 def test_the_same_reduction_as_on_the_cpu(log_size: int, count: int, log_alone: int, cpu: CpuFractions) -> None:
     device, numerators, denominators, padding = EmulatedDevice(), drawn(count), drawn(count, 4), drawn(1, 4)[0]
-    gpu = CudaOpenVm(device, CudaBabyBear(device))
+    gpu = CudaOpenVm(device)
     expected = cpu.tree(numerators, denominators, log_size, padding)
     loaded = gpu.load(numerators), gpu.load(denominators)
     found = CudaFractions(device, log_alone).tree(*loaded, log_size, padding)

@@ -12,7 +12,6 @@ import pytest
 from distprove.stark.openvm.transcript import Transcript
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.openvm.stacking import CpuStacking
-from kernels.cuda.babybear import CudaBabyBear
 from kernels.cuda.openvm.kernels import CudaOpenVm
 from kernels.interface.openvm_stacking import StackedPiece, StackingKernels
 from kernels.maths.babybear import Elements, P
@@ -74,7 +73,7 @@ def test_the_same_claims_as_on_the_cpu(name: str, cpu: CpuStacking) -> None:
     log_skip, n_stack, sizes = CASES[name]
     pieces, widths = stacked(log_skip, n_stack, sizes)
     device = EmulatedDevice(sm_count=3)
-    gpu = CudaOpenVm(device, CudaBabyBear(device))
+    gpu = CudaOpenVm(device)
     host = [drawn(width, 1 << (log_skip + n_stack)) for width in widths]
     point, batch, at_rows = list(drawn(n_stack, 4)), drawn(1, 4)[0], drawn(1 << log_skip, 4)
     factors = drawn(1 + max(piece.kind for piece in pieces), 3, 4)

@@ -43,7 +43,7 @@ def prove(
     parts have another commitment than stated. A trace that violates a constraint gives a proof that does not verify,
     so callers must verify the proof.
     """
-    k, params = kernels.babybear, key.params
+    params = key.params
     transcript = Transcript()
     transcript.observe_words(key.pre_hash)
 
@@ -106,7 +106,7 @@ def prove(
         for trace, air, columns, fixed, others in zip(ordered, airs, main.matrices, preprocessed, cached, strict=True)
     ]
     with steps("buses"):
-        witness = transcript.grind(params.logup_pow_bits, k.least_witness)
+        witness = transcript.grind(params.logup_pow_bits, kernels.least_witness)
         alpha, beta = (np.array(transcript.sample_ext(), dtype=np.uint32) for _ in range(2))
         longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))

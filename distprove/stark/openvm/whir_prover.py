@@ -24,7 +24,7 @@ def prove_whir(
     point: Sequence[Elements],
 ) -> WhirProof:
     """Open the stacked columns at a point of log_height elements (4,), the variables of D's bits first."""
-    codes, whir, search = kernels.codes, params.whir, kernels.babybear.least_witness
+    codes, whir, search = kernels.codes, params.whir, kernels.least_witness
 
     # 1. Combine all stacked columns, as polynomials on the cube that have the codewords' messages as coefficients.
     mu_witness = transcript.grind(whir.mu_pow_bits, search)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kernels.cpu.openvm.codes import CpuCodes
@@ -19,7 +21,7 @@ class CpuOpenVm(OpenVmKernels):
     """The kernels, which compute by those of `babybear`."""
 
     def __init__(self, babybear: BabyBearKernels) -> None:
-        self.babybear = babybear
+        self._babybear = babybear
         self.codes = CpuCodes(babybear)
         self.opening = CpuOpenings(babybear)
         self.rules = CpuRules(babybear)
@@ -34,3 +36,6 @@ class CpuOpenVm(OpenVmKernels):
 
     def download(self, array: Array) -> Elements:
         return np.asarray(array)
+
+    def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
+        return self._babybear.least_witness(state, position, bits)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from kernels.cuda.babybear import SOURCE, CudaBabyBear
+from kernels.cuda.babybear import SOURCE, least_witness
 from kernels.cuda.device import Device
 from kernels.cuda.openvm.codes import SOURCE as CODES
 from kernels.cuda.openvm.codes import CudaCodes
@@ -21,7 +23,7 @@ from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, mul
 
-SOURCES = CODES, TREES, OPENING, RULES, FRACTIONS, STACKING
+SOURCES = SOURCE, CODES, TREES, OPENING, RULES, FRACTIONS, STACKING
 
 
 class CudaOpenVm(OpenVmKernels):
@@ -33,9 +35,8 @@ class CudaOpenVm(OpenVmKernels):
     fractions: CudaFractions
     stacking: CudaStacking
 
-    def __init__(self, device: Device, babybear: CudaBabyBear) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
-        self.babybear = babybear
         self.codes = CudaCodes(device)
         self.opening = CudaOpenings(device, self.codes)
         self.rules = CudaRules(device)
@@ -63,3 +64,6 @@ class CudaOpenVm(OpenVmKernels):
 
     def download(self, array: Array) -> Elements:
         return mul(self._device.download(array), INVERSE_RADIX)
+
+    def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
+        return least_witness(self._device, state, position, bits)
