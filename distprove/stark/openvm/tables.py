@@ -11,7 +11,6 @@ from functools import cache
 import numpy as np
 
 from kernels.cpu.openvm.tables import eq_table as eq_table
-from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import Elements, P, ext_powers, mul, powers, root_of_unity, total
 
 
@@ -33,8 +32,3 @@ def _inverse_roots(log_n: int) -> Elements:
 def roots(log_n: int) -> Elements:
     """Return the (2^log_n,) points of the subgroup."""
     return powers(root_of_unity(log_n), 1 << log_n)
-
-
-def weighted(k: BabyBearKernels, values: Elements, weights: Elements) -> Elements:
-    """Return the sums over the last axis of base elements (..., n) times weights (n, 4): (..., 4)."""
-    return k.matmul(values.reshape(-1, len(weights)), weights).reshape(*values.shape[:-1], 4)
