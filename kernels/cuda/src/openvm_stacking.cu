@@ -15,7 +15,7 @@ using bb::m::ExtSum;
 using dp::poseidon2_babybear::Constants;
 
 constexpr u32 LOG_THREADS = 8;
-constexpr u32 COLUMNS = 64, AT_ONCE = 8;  // columns of a tile for each of its threads, and those that are loaded together
+constexpr u32 COLUMNS = 64;  // of a tile, for each of its threads
 constexpr u32 MAX_LOG_RUN = 8, LOG_TILE = 12, ROUNDS = 32;
 static_assert(THREADS == 1 << LOG_THREADS, "");
 // COLUMNS, LOG_TILE and ROUNDS must equal those in cuda/openvm/stacking.py.
@@ -64,19 +64,50 @@ extern "C" __global__ void __launch_bounds__(THREADS) openvm_eq_prefixes(const u
   out[i] = bb::m::store(product);
 }
 
-// Adds the sums of a block's threads to those of a kind, by their places in a run: sums in 64 bits, of at most 2^33 elements.
-__device__ __noinline__ void add_kind(const Ext* sums, u64* out, u32 kind, u32 log_run) {
-  __shared__ Ext kept[THREADS];
-  const u32 words = 4u << log_run;
-  for (u32 k = 0; k < 3; ++k) {
-    kept[threadIdx.x] = sums[k];
+// The three sums of each thread of a block, in shared memory: they change once a tile, and take no registers within it.
+struct ThreadSums {
+  Ext of[3][THREADS];
+
+  __device__ __forceinline__ void clear() {
+    for (u32 k = 0; k < 3; ++k) of[k][threadIdx.x] = Ext::zero();
+  }
+  __device__ __forceinline__ void add(u32 k, const Ext& value) { of[k][threadIdx.x] = bb::m::add(of[k][threadIdx.x], value); }
+  // Adds them to those of a kind, by their places in a run: sums in 64 bits, of at most 2^33 elements.
+  __device__ __noinline__ void flush(u64* out, u32 kind, u32 log_run) {
+    const u32 words = 4u << log_run;
     __syncthreads();
-    for (u32 i = threadIdx.x; i < words; i += THREADS) {
+    for (u32 i = threadIdx.x; i < 3 * words; i += THREADS) {
+      const u32 k = i / words, place = i % words / 4;
       u32 total = 0;
-      for (u32 t = i / 4; t < THREADS; t += 1u << log_run) total = bb::add(total, kept[t][i % 4]);
-      atomicAdd(out + (u64)(3 * kind + k) * words + i, (u64)total);
+      for (u32 t = place; t < THREADS; t += 1u << log_run) total = bb::add(total, of[k][t][i % 4]);
+      atomicAdd(out + (u64)3 * kind * words + i, (u64)total);
     }
     __syncthreads();
+    clear();
+  }
+};
+
+// The sums of a thread's columns of a tile, times their scales and times those of their next rows. Its columns are `step` apart, and
+// AT_ONCE are loaded together. With CHECKED those from `width` on are left out.
+template <bool CHECKED, u32 AT_ONCE>
+__device__ __forceinline__ void add_columns(const u32* cells, const uint4* scales, u32 column, u32 step, u32 width, u32 log_rows,
+                                            bool reads_next, ExtSum& here, ExtSum& next) {
+  const u64 apart = (u64)step << log_rows;
+#pragma unroll 1
+  for (u32 i = 0; i < COLUMNS; i += AT_ONCE) {
+    if (CHECKED && column >= width) return;
+    u32 cell[AT_ONCE];
+#pragma unroll
+    for (u32 k = 0; k < AT_ONCE; ++k) cell[k] = !CHECKED || column + k * step < width ? cells[k * apart] : 0;
+#pragma unroll
+    for (u32 k = 0; k < AT_ONCE; k += 2) {
+      // A column that is left out has cells 0: any scale will do.
+      const u32 first = CHECKED && column + k * step >= width ? 0 : k * step;
+      const u32 second = CHECKED && column + (k + 1) * step >= width ? 0 : (k + 1) * step;
+      here.add(bb::m::load(scales[2 * first]), cell[k], bb::m::load(scales[2 * second]), cell[k + 1]);
+      if (reads_next) next.add(bb::m::load(scales[2 * first + 1]), cell[k], bb::m::load(scales[2 * second + 1]), cell[k + 1]);
+    }
+    column += AT_ONCE * step, cells += AT_ONCE * apart, scales += 2 * AT_ONCE * step;
   }
 }
 
@@ -87,49 +118,39 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     openvm_run_sums(const Piece* __restrict__ pieces, u32 count, u64 tiles, u32 log_run, const uint4* __restrict__ eq,
                     const uint4* __restrict__ scales, u64* out) {
   u32 at = piece_at(pieces, count, blockIdx.x, [](const Piece& piece) { return piece.first_tile; }), kind = pieces[at].kind;
-  Ext sums[3] = {Ext::zero(), Ext::zero(), Ext::zero()};
+  __shared__ ThreadSums sums;
+  sums.clear();
   for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     while (at + 1 < count && pieces[at + 1].first_tile <= tile) ++at;
     const Piece& piece = pieces[at];
     if (piece.kind != kind) {
-      add_kind(sums, out, kind, log_run);
+      sums.flush(out, kind, log_run);
       kind = piece.kind;
-      for (Ext& sum : sums) sum = Ext::zero();
     }
-    const u32 log_rows = piece.log_rows, width = piece.width, reads_next = piece.reads_next;
+    const u32 log_rows = piece.log_rows, width = piece.width;
+    const bool reads_next = piece.reads_next;
     const u32 log_across = min(log_rows, LOG_THREADS), log_step = LOG_THREADS - log_across;
     const u64 own = tile - piece.first_tile, down = own & ((1ull << (log_rows - log_across)) - 1);
     const u64 row = down << LOG_THREADS | (threadIdx.x & ((1u << log_across) - 1));
-    const u64 first = (own >> (log_rows - log_across)) * (COLUMNS << log_step) + (threadIdx.x >> log_across);
-    const u32* const cells = piece.cells + row;
-    const uint4* const weights = scales + 2 * (u64)piece.claim;
+    const u32 before = (u32)(own >> (log_rows - log_across)) * (COLUMNS << log_step);
+    const u32 first = before + (threadIdx.x >> log_across), step = 1u << log_step;
+    const u32* const cells = piece.cells + ((u64)first << log_rows) + row;
+    const uint4* const weights = scales + 2 * ((u64)piece.claim + first);
     ExtSum here = ExtSum::zero(), next = here;
-#pragma unroll 1
-    for (u64 i = 0; i < COLUMNS && first + (i << log_step) < width; i += AT_ONCE) {
-      u32 cell[AT_ONCE];
-#pragma unroll
-      for (u32 k = 0; k < AT_ONCE; ++k) {
-        const u64 column = first + ((i + k) << log_step);
-        cell[k] = column < width ? cells[column << log_rows] : 0;
-      }
-#pragma unroll
-      for (u32 k = 0; k < AT_ONCE; k += 2) {
-        const u64 column = first + ((i + k) << log_step), second = column + (1u << log_step);
-        const u64 a = 2 * min(column, (u64)width - 1), b = 2 * min(second, (u64)width - 1);
-        here.add(bb::m::load(weights[a]), cell[k], bb::m::load(weights[b]), cell[k + 1]);
-        if (reads_next) next.add(bb::m::load(weights[a + 1]), cell[k], bb::m::load(weights[b + 1]), cell[k + 1]);
-      }
-    }
+    if (before + (COLUMNS << log_step) <= width)
+      add_columns<false, 8>(cells, weights, first, step, width, log_rows, reads_next, here, next);
+    else
+      add_columns<true, 4>(cells, weights, first, step, width, log_rows, reads_next, here, next);
     const u64 runs = 1ull << (log_rows - log_run), run = row >> log_run;
     const Ext of_run = bb::m::load(eq[runs + run]);
-    sums[0] = bb::m::add(sums[0], bb::m::mul(here.result(), of_run));
+    sums.add(0, bb::m::mul(here.result(), of_run));
     if (reads_next) {
       const Ext value = next.result();
-      sums[1] = bb::m::add(sums[1], bb::m::mul(value, of_run));
-      sums[2] = bb::m::add(sums[2], bb::m::mul(value, bb::m::load(eq[runs + ((run - 1) & (runs - 1))])));
+      sums.add(1, bb::m::mul(value, of_run));
+      sums.add(2, bb::m::mul(value, bb::m::load(eq[runs + ((run - 1) & (runs - 1))])));
     }
   }
-  add_kind(sums, out, kind, log_run);
+  sums.flush(out, kind, log_run);
 }
 
 // Binds runs of base elements: out[i] = the sum over z < 2^log_run of in[i 2^log_run + z] weights[z]. A tile goes by way of shared
