@@ -17,6 +17,8 @@ from kernels.interface.openvm_rules import BoundForms, GraphProgram
 from kernels.maths.babybear import Elements, P, add, elements, ext, ext_one, mul, sub
 
 Indices = NDArray[np.int64]
+DIGITS = 4
+"""Coordinates of a point that are looked up at once."""
 SUMS = 3
 """Forms of `AirForms.sums`: constraints, numerators, denominators."""
 
@@ -99,6 +101,7 @@ class SegmentForms:
         self._buses = np.concatenate([air.buses for air in airs]) if airs else np.zeros(0, dtype=np.uint32)
         self._message_of = _joined([air.message_of + at for air, at in zip(airs, first.tolist(), strict=True)])
         self._message_power = _joined([air.message_power for air in airs])
+        self._digits: dict[tuple[int, int], Indices] = {}
 
     def fractions(self, weights: BusWeights) -> list[BoundForms]:
         """The numerator and the denominator of each interaction of each trace."""
@@ -154,23 +157,26 @@ class SegmentForms:
         ]
 
     def _eq_of_places(self, point: Sequence[Elements]) -> Elements:
-        """eq of each interaction's place and the coordinates of the point after those of its rows.
-
-        From the last coordinate on, each value is computed once for all interactions whose places have the same bits.
-        """
-        eq, found = ext_one()[None], np.zeros((len(self._trace), 4), dtype=np.uint32)
-        places, log_rows = np.zeros(1, dtype=np.int64), np.bincount(self._log_rows, minlength=len(point) + 1)
-        for bit in reversed(range(len(point) + 1)):
-            own = self._start >> bit
-            if bit < len(point):
-                below = own[np.flatnonzero(np.diff(own, prepend=-1))]  # places ascend
-                high = ext_mul(eq, point[bit])
-                both = np.stack((sub(eq, high), high), axis=1).reshape(-1, 4)
-                eq, places = both[2 * np.searchsorted(places, below >> 1) + (below & 1)], below
-            if log_rows[bit]:
-                ended = np.flatnonzero(self._log_rows == bit)
-                found[ended] = eq[np.searchsorted(places, own[ended])]
+        """eq of each interaction's place and the coordinates of the point after those of its rows, (k, 4)."""
+        found = np.broadcast_to(ext_one(), (len(self._trace), 4))
+        for first in range(0, len(point), DIGITS):
+            table = ext_one()[None]
+            for coordinate in reversed(point[first : first + DIGITS]):
+                choices = np.stack((ext_one(), sub(ext_one(), coordinate), coordinate))
+                table = ext_mul(table[:, None], choices[None]).reshape(-1, 4)
+            found = ext_mul(found, table[self._chosen(first, min(DIGITS, len(point) - first))])
         return found
+
+    def _chosen(self, first: int, count: int) -> Indices:
+        """A number of each interaction for `count` coordinates from `first` on. Its digits to the base 3, the last one
+        for `first`, are 0 for a coordinate of its rows, 1 where the bit of its place is 0, and 2 where that is 1."""
+        known = self._digits.get((first, count))
+        if known is None:
+            known = np.zeros(len(self._trace), dtype=np.int64)
+            for bit in reversed(range(first, first + count)):
+                known = 3 * known + np.where(bit < self._log_rows, 0, 1 + (self._start >> bit & 1))
+            self._digits[first, count] = known
+        return known
 
 
 def _joined(parts: Sequence[Indices]) -> Indices:
