@@ -15,11 +15,13 @@ from random import Random
 import pytest
 
 from distprove.errors import FormatError, InvalidProof
+from distprove.measure.openvm_segments import key_of as key_of_segment
+from distprove.measure.openvm_segments import log_stacked, read_profile, scaled, traces_of
 from distprove.stark.openvm.key import OpenVmKey
-from distprove.stark.openvm.key_file import read_key
+from distprove.stark.openvm.key_file import key_to_bytes, read_key
 from distprove.stark.openvm.proof import OpenVmProof
 from distprove.stark.openvm.prover import prove
-from distprove.stark.openvm.traces import AirTrace, read_traces
+from distprove.stark.openvm.traces import AirTrace, read_traces, traces_to_bytes
 from distprove.stark.openvm.verifier import verify
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
@@ -30,6 +32,8 @@ from tests.support.openvm_golden import GOLDEN, NAMES, key_of, proof_bytes
 BUILT = Path(__file__).parent / "openvm-judge" / "target" / "release" / "openvm-judge"
 JUDGE = Path(os.environ.get("DISTPROVE_OPENVM_JUDGE", BUILT))
 pytestmark = pytest.mark.skipif(not JUDGE.exists(), reason="no openvm-judge: cargo build --release makes it")
+
+EXCERPT = Path(__file__).parents[1] / "measure" / "openvm" / "reth-excerpt.jsonl"
 
 SEEDS = range(int(os.environ.get("DISTPROVE_OPENVM_SEEDS", "6")))
 """The random sets of AIRs that are proven."""
@@ -101,6 +105,21 @@ def test_both_provers_write_the_same_proof(tmp_path: Path, kernels: OpenVmKernel
     assert accepted_there(tmp_path, folder / "key.bin", proof)
     assert accepted_here(key, proof)
     assert proof == (folder / "proof.bin").read_bytes()
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_segments_of_a_block_are_proven_alike(tmp_path: Path, kernels: OpenVmKernels, number: int) -> None:
+    """Their prover reads the key and the traces that are made here, and writes the same proof."""
+    segment = scaled(read_profile(EXCERPT)[number], -14)
+    key, traces = key_of_segment(segment, log_stacked(-14)), traces_of(segment)
+    files = tmp_path / "key.bin", tmp_path / "traces.bin", tmp_path / "proof.bin"
+    files[0].write_bytes(key_to_bytes(key))
+    files[1].write_bytes(traces_to_bytes(traces))
+    done = asked("prove", *files)
+    assert done.returncode == 0, done.stderr
+    proof = prove(kernels, key, traces, Steps()).to_bytes()
+    assert proof == files[2].read_bytes()
+    assert accepted_there(tmp_path, files[0], proof)
 
 
 @pytest.mark.parametrize("name", ["interactions", "preprocessed", "cached"])
