@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distprove.stark.riscv.record import FIELDS_OF, FIRST_REGISTER, STATE_WORDS, Image, Record
+from distprove.stark.riscv.record import FIELDS_OF, FIRST_REGISTER_OF, STATE_WORDS, Image, Record
 from tests.support.plain_keccak import keccak_f_of_words
 from tests.support.plain_sha256 import compressed, extended
 
@@ -73,7 +73,7 @@ class Interpreter:
 
     def __init__(self, image: Image, private: Sequence[int], public: Sequence[int], segment: int) -> None:
         self.image, self.length, self.xlen = image, segment, image.xlen
-        self.mask = (1 << image.xlen) - 1
+        self.mask, self.first = (1 << image.xlen) - 1, FIRST_REGISTER_OF[image.xlen]
         self.code = dict(zip(image.code_address.tolist(), image.code_word.tolist(), strict=True))
         self.words = {a // 4: w for a, w in zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True)}
         self.inputs = {3: list(private), 4: list(public)}
@@ -92,7 +92,7 @@ class Interpreter:
         if self.pc:
             raise Trapped("no exit")
         words = {key: (self.words.get(key, 0), segment) for key, segment in self.last.items()}
-        code = self.words.get(FIRST_REGISTER + 10, 0) & M32
+        code = self.words.get(self.first + 10, 0) & M32
         return Run(self.image, self.records, words, code, self.output, self.cycle)
 
     # -- accesses -----------------------------------------------------------------------------------------------------
@@ -108,12 +108,12 @@ class Interpreter:
     def read(self, register: int, name: str) -> int:
         if not register:
             return 0
-        self.row[name], self.row[f"{name}_previous"] = self.access(FIRST_REGISTER + register, 0 if name == "rs1" else 1)
+        self.row[name], self.row[f"{name}_previous"] = self.access(self.first + register, 0 if name == "rs1" else 1)
         return self.row[name]
 
     def write(self, register: int, value: int) -> None:
         if register:
-            key = FIRST_REGISTER + register
+            key = self.first + register
             self.row["rd_before"], self.row["rd_previous"] = self.access(key, 3)
             self.row["rd_after"] = self.words[key] = value & self.mask
 
@@ -121,7 +121,7 @@ class Interpreter:
         """Load or store `size` bytes; the bytes before as a number."""
         if address % size:
             raise Trapped(f"unaligned access at {address:#x}")
-        if address >> 32:
+        if address >> (37 if self.xlen == 64 else 32):
             raise Trapped(f"no memory at {address:#x}")
         if size == 8:
             low = self.memory(address, 4, stored)
@@ -134,7 +134,7 @@ class Interpreter:
         word, self.row["memory_previous"] = self.access(address // 4, 2)
         after = word if stored is None else word & ~(mask << shift) | (stored & mask) << shift
         self.words[address // 4] = after
-        self.row.update(address=address & ~3, memory_before=word, memory_after=after)
+        self.row.update(address=address & M32 & ~3, memory_before=word, memory_after=after)
         return word >> shift & mask
 
     # -- instructions -------------------------------------------------------------------------------------------------
@@ -306,8 +306,8 @@ class Interpreter:
         done, number = self.now, len(self.records)
         names = FIELDS_OF[self.xlen]
         columns = np.array([[row.get(name, 0) for row in done.rows] for name in names], dtype=np.uint32)
-        registers = range(FIRST_REGISTER, FIRST_REGISTER + 32)
-        memory = sorted(key for key in done.start if key < FIRST_REGISTER)
+        registers = range(self.first, self.first + 32)
+        memory = sorted(key for key in done.start if key < self.first)
 
         def of(keys: Sequence[int], shift: int = 0) -> list[np.ndarray[tuple[int], np.dtype[np.uint32]]]:
             ends = [self.words.get(key, 0) for key in keys]
@@ -319,7 +319,7 @@ class Interpreter:
         calls = np.array(done.calls, dtype=np.uint32).reshape(-1, 3).T
         permuted = np.array(done.permuted, dtype=np.uint32).reshape(-1, 3, STATE_WORDS).transpose(1, 0, 2)
         ends = columns, done.first_cycle, done.pc, self.pc
-        words = np.array(memory, dtype=np.uint32) * 4, *of(memory)
+        words = np.array(memory, dtype=np.uint64) * np.uint64(4), *of(memory)
         accesses = np.array(done.accesses, dtype=np.uint32).reshape(-1, 5)
         upper = of(registers, 32)[:2]
         self.records.append(Record(*ends, *of(registers), *words, *calls, *permuted, accesses, *upper))

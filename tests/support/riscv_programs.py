@@ -11,8 +11,8 @@ DATA = 0x20000
 """Where the data of random programs begins; x2 points to its middle."""
 DATA_WORDS = 64
 CORNERS_64 = (
-    *(0, 1, 31, 32, 63, 64, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 32, 0x1FFFFFFFF, 0x7FFFFFFF00000000),
-    *((1 << 63) - 1, 1 << 63, (1 << 63) + 1, 0xFFFFFFFF00000000, 0xFFFFFFFF80000000, (1 << 64) - 2, (1 << 64) - 1),
+    *(0, 1, 31, 33, 64, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 32, 0x1FFFFFFFF, (1 << 63) - 1, 1 << 63),
+    *(0xFFFFFFFF00000000, 0xFFFFFFFF80000000, (1 << 64) - 1),
 )
 CORNERS = (0, 1, 2, 31, 32, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF)
 _FREE = (0, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15)
@@ -123,6 +123,11 @@ def _piece_64(random: Random, reads: list[int]) -> list[int]:
                 asm.branch(random.choice(asm.BRANCHES), rs1, random.choice((rs1, rs2)), 8),
                 asm.imm("addi", rd, rs1, 1),
             ]
+        case 8 if rd and random.random() < 0.5:
+            name = random.choice(asm.STORES_64)
+            far = asm.li_64(rd, random.randrange(1 << 31, (1 << 37) - 4096) & ~63)
+            offset = _offset(random, name)
+            return [*far, asm.store(name, rs2, rd, offset), asm.load("ld", rd, rd, 8 * random.randrange(-8, 8))]
         case 8:
             return asm.li_64(rd, _value_64(random)) if rd else [asm.auipc(rd, 0)]
         case _:

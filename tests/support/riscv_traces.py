@@ -100,7 +100,7 @@ class Links:
 
     def __init__(self) -> None:
         none = np.zeros(0, dtype=np.uint32)
-        self._words, self._count = Words(none, none, none, none), 0
+        self._words, self._count = Words(none.astype(np.uint64), none, none, none), 0
 
     @property
     def words(self) -> Words:

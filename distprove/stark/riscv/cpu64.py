@@ -11,7 +11,7 @@ from distprove.stark.air import CppRows, Table
 from distprove.stark.riscv.buses import ACCESS_64, LOOKUP, ROM_64, WIDE, in_long_range, in_range, range_kind, word
 from distprove.stark.riscv.cpu import COLUMNS, HELPERS, CpuAir, flag_constants
 from distprove.stark.riscv.decode import FLAGS, FLAGS_64
-from distprove.stark.riscv.record import FIELDS_OF, FIRST_REGISTER
+from distprove.stark.riscv.record import FIELDS_OF, FIRST_REGISTER_OF
 
 _PLACE = list(COLUMNS).index(FLAGS[-1]) + 1
 COLUMNS_64 = {
@@ -19,6 +19,7 @@ COLUMNS_64 = {
     **dict.fromkeys(FLAGS_64[len(FLAGS) :], 1),
     **dict(list(COLUMNS.items())[_PLACE:]),
     "upper": 1,  # of the constant
+    "page": 1,  # bits 32 to 36 of an address
     "a_upper": 1,
     "b_upper": 1,
     "result_upper": 1,
@@ -31,6 +32,7 @@ COLUMNS_64 = {
     "since_upper": 1,
 }
 _WORD = 1 << 32
+PAGE_BITS = 5
 
 
 class Cpu64Air(CpuAir):
@@ -57,14 +59,16 @@ class Cpu64Air(CpuAir):
         t.always(row.ecall * row.a_upper, "number of a call")
 
     def _upper_sums(self, t: Table) -> None:
-        """The carry from the lower halves is `carry`. Addresses and targets have 32 bits."""
+        """The carry from the lower halves is `carry`. Addresses have 37 bits, and targets of `jalr` 32."""
         row = t.this
         value, carried = word(row.limbs), row.carry_upper * _WORD
         whole = 1 - row.sext
         t.always(row.add * whole * (row.a_upper + row.b_upper + row.carry - value - carried), "upper sum")
         t.always(row.sub * whole * (row.a_upper - row.b_upper - row.carry - value + carried), "upper difference")
-        t.always((row.load + row.jalr) * (row.a_upper + row.b_upper + row.carry - carried), "address below 2^32")
-        t.always(row.store * (row.a_upper + row.upper + row.carry - carried), "address of a store below 2^32")
+        t.always(row.jalr * (row.a_upper + row.b_upper + row.carry - carried), "target below 2^32")
+        t.always(row.load * (row.a_upper + row.b_upper + row.carry - row.page - carried), "upper address")
+        t.always(row.store * (row.a_upper + row.upper + row.carry - row.page - carried), "upper address of a store")
+        in_range(t, row.page, PAGE_BITS, row.load + row.store, "page")
         t.always((row.add + row.sub) * whole * (row.result_upper - value), "upper result of a sum")
         in_range(t, row.limbs[0], 16, name="lower limb")
         kind = range_kind(16) - row.sext * (range_kind(16) - range_kind(15))
@@ -93,16 +97,16 @@ class Cpu64Air(CpuAir):
     def _accesses(self, t: Table) -> None:
         """As those of RV32IM. An access of eight bytes is one of two words, at one time."""
         row = t.this
-        memory = row.low + row.high * (1 << 14)
+        memory = row.low + row.high * (1 << 14) + row.page * (1 << 30)
         stored = row.word + row.store * (row.result - row.word)
         second = row.word_upper + row.store * (row.result_upper - row.word_upper)
         a, b, more = (row.a, row.a_upper), (row.b, row.b_upper), (row.previous_upper, row.since_upper)
         for name, used, key, old, new, slot, previous, low in (
-            ("rs1", row.read1, FIRST_REGISTER + row.rs1, a, a, 0, row.previous[0], row.since[0]),
-            ("rs2", row.read2, FIRST_REGISTER + row.rs2, b, b, 1, row.previous[1], row.since[1]),
+            ("rs1", row.read1, FIRST_REGISTER_OF[64] + row.rs1, a, a, 0, row.previous[0], row.since[0]),
+            ("rs2", row.read2, FIRST_REGISTER_OF[64] + row.rs2, b, b, 1, row.previous[1], row.since[1]),
             ("memory", row.load + row.store, memory, (row.word, 0), (stored, 0), 2, row.previous[2], row.since[2]),
             (
-                *("rd", row.write, FIRST_REGISTER + row.rd, (row.before, row.before_upper)),
+                *("rd", row.write, FIRST_REGISTER_OF[64] + row.rd, (row.before, row.before_upper)),
                 *((row.result, row.result_upper), 3, row.previous[3], row.since[3]),
             ),
             ("second word", row.pair, memory + 1, (row.word_upper, 0), (second, 0), 2, *more),
@@ -184,6 +188,7 @@ ROWS_64 = CppRows(
       out[column::imm] = imm;
       out[column::disp] = disp;
       out[column::upper] = upper;
+      out[column::page] = is(LOAD) | is(STORE) ? value >> 32 : 0;
       out[column::a] = a & mask;
       out[column::a_upper] = a >> 32;
       out[column::b] = b & mask;

@@ -23,7 +23,7 @@ from distprove.stark.riscv.calls import answered, precompiles_in
 from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
 from distprove.stark.riscv.record import (
     FIELDS_OF,
-    FIRST_REGISTER,
+    FIRST_REGISTER_OF,
     REGISTERS,
     STATE_WORDS,
     U32,
@@ -40,6 +40,8 @@ MAX_CYCLES = 1 << 36
 """Cycles after which a run is given up, unless the caller says otherwise."""
 MEMORY = 1 << 30
 """Bytes of memory that a guest may touch, unless the caller says otherwise, in pages."""
+MORE_BITS = 5
+"""Bits of an address of data in RV64IM above 32."""
 NOT_USED = (1 << 32) - 1
 """What a snapshot has in place of an earlier segment's number for a register that its segment does not use."""
 NO_CLASS = 255
@@ -173,7 +175,8 @@ class Snapshot:
     """(32,): one more than the number of the last earlier segment that used the register; 0 if none did; `NOT_USED` if
     this one does not use it."""
     memory_address: U32 = field(repr=False)
-    """Byte addresses (m,) of the words that the segment accesses, in the order of their first access."""
+    """Bits 0 to 31 of the byte addresses (m,) of the words that the segment accesses, in the order of their first
+    access."""
     memory_start: U32 = field(repr=False)
     """Their values at the start of the segment."""
     memory_earlier: U32 = field(repr=False)
@@ -183,12 +186,20 @@ class Snapshot:
     public: U32 = field(repr=False)
     registers_upper: U32 = field(repr=False)
     """(32,): bits 32 to 63 of the registers; zeros for RV32IM."""
+    memory_upper: U32 = field(repr=False)
+    """The bits of the addresses above those of `memory_address`, (m,); (0,) if all are 0."""
+
+    @property
+    def addresses(self) -> Words64:
+        """Byte addresses (m,) of the words that the segment accesses, in the order of their first access."""
+        lower = self.memory_address.astype(np.uint64)
+        return lower | self.memory_upper.astype(np.uint64) << np.uint64(32) if len(self.memory_upper) else lower
 
     def earlier(self) -> U32:
         """The last earlier segments, plus 1, of the words and then of the registers that the segment uses, each by
         ascending address or number; 0 where there is none."""
         used = self.registers_earlier != NOT_USED
-        return np.concatenate([self.memory_earlier[np.argsort(self.memory_address)], self.registers_earlier[used]])
+        return np.concatenate([self.memory_earlier[np.argsort(self.addresses)], self.registers_earlier[used]])
 
     def to_bytes(self) -> bytes:
         """The snapshot as a file."""
@@ -205,8 +216,10 @@ class Snapshot:
         index, first, cycles, pc = (content[name] for name in _NUMBERS)
         arrays = [np.frombuffer(content[name], dtype="<u4").astype(np.uint32) for name in _ARRAYS]
         lengths = [len(array) for array in arrays]
-        whole = lengths[:2] + lengths[-1:] == 3 * [REGISTERS] and len(set(lengths[2:5])) == 1
-        if not whole or arrays[0][0] != 0 or arrays[-1][0] != 0 or (arrays[2] % 4).any():
+        whole = lengths[:2] + lengths[7:8] == 3 * [REGISTERS] and len(set(lengths[2:5])) == 1
+        if not whole or lengths[8] not in (0, lengths[2]):
+            raise FormatError(f"{what}: the parts of the snapshot do not fit each other")
+        if arrays[0][0] != 0 or arrays[7][0] != 0 or (arrays[2] % 4).any() or (arrays[8] >> MORE_BITS).any():
             raise FormatError(f"{what}: the parts of the snapshot do not fit each other")
         if not (
             0 < cycles <= MOST_SEGMENT_CYCLES and 0 <= index < 1 << 32 and 0 <= pc < 1 << 32 and 0 <= first < 1 << 62
@@ -303,7 +316,7 @@ class Execution:
             first, pc, (registers, upper) = machine.cycle, machine.pc, _registers(machine)
             private, public = machine.private_read, machine.public_read
             stop = self._advance(machine.run_segment, cycles)
-            addresses, values, segments = map(_array, machine.touched())
+            addresses, values, segments = _touched(machine)
             earlier, used = _array(machine.register_segments_before()), _array(machine.register_segments()) == index + 1
             classes, calls = _array(machine.segment_classes()), _array(machine.segment_calls())
             self._usage = Usage(machine.cycle - first, classes, calls, len(addresses) + int(np.count_nonzero(used)))
@@ -314,12 +327,13 @@ class Execution:
                 pc,
                 registers,
                 np.where(used, earlier, NOT_USED).astype(np.uint32),
-                addresses,
+                addresses.astype(np.uint32),
                 values,
                 segments,
                 self._private[private : machine.private_read],
                 self._public[public : machine.public_read],
                 upper,
+                _upper_bits(addresses),
             )
             index += 1
         self._end(index)
@@ -334,22 +348,24 @@ class Execution:
 
     def memory(self, address: int, size: int) -> bytes:
         """So many bytes of the memory as it is now, from an address that is a multiple of 4."""
-        at = np.arange(address, address + size, 4, dtype=np.uint32)
+        at = np.arange(address, address + size, 4, dtype=np.uint64)
         content: bytes = self._machine.words_at(_flat(at))[0]
         return content[:size]
 
-    def words(self) -> tuple[U32, U32, U32, U32]:
-        """Return all words and registers that a run used, which came to its end by segments. Keys (k,) ascending (a
-        quarter of the byte address; FIRST_REGISTER + i for register i), values at the end (of registers bits 0 to 31),
-        for each one more than the number of the last segment that used it, and bits 32 to 63 of the values, which only
-        registers of RV64IM have. Raises ValueError."""
+    def words(self) -> tuple[Words64, U32, U32, U32]:
+        """Return all words and registers that a run used, which came to its end by segments.
+
+        Keys (k,) ascend: a quarter of the byte address; FIRST_REGISTER_OF + i for register i. Then come the values at
+        the end (of registers bits 0 to 31), for each one more than the number of the last segment that used it, and
+        bits 32 to 63 of the values, which only registers of RV64IM have. Raises ValueError.
+        """
         self.outcome  # noqa: B018  that there is one
-        addresses = np.sort(_array(self._machine.all_words()))
+        addresses = np.sort(np.frombuffer(self._machine.all_words(), dtype=np.uint64))
         values, segments = map(_array, self._machine.words_at(_flat(addresses)))
         (registers, upper), last = _registers(self._machine), _array(self._machine.register_segments())
-        used = np.flatnonzero(last).astype(np.uint32)
+        used = np.flatnonzero(last).astype(np.uint64)
         return (
-            np.concatenate([addresses // np.uint32(4), used + np.uint32(FIRST_REGISTER)]),
+            np.concatenate([addresses // np.uint64(4), used + np.uint64(FIRST_REGISTER_OF[self._elf.xlen])]),
             np.concatenate([values, registers[used]]),
             np.concatenate([segments, last[used]]),
             np.concatenate([np.zeros_like(values), upper[used]]),
@@ -399,18 +415,18 @@ class Replay:
             _flat(registers),
             snapshot.pc,
             snapshot.first_cycle,
-            _flat(snapshot.memory_address),
+            _flat(snapshot.addresses),
             _flat(snapshot.memory_start),
             _flat(snapshot.private),
             _flat(snapshot.public),
         )
         stop = Stop(machine.run_recording(snapshot.cycles, columns.reshape(-1).view(np.uint8)))
         cycles = machine.cycle - snapshot.first_cycle
-        touched = _array(machine.touched()[0])
+        touched, _, _ = _touched(machine)
         if (
             stop not in (Stop.LIMIT, Stop.EXIT)
             or cycles != snapshot.cycles
-            or not np.array_equal(touched, snapshot.memory_address)
+            or not np.array_equal(touched, snapshot.addresses)
             or (machine.private_read, machine.public_read) != (len(snapshot.private), len(snapshot.public))
         ):
             raise InputError(f"segment {snapshot.index}: the snapshot is not one of this guest")
@@ -449,6 +465,18 @@ def _machine(elf: Elf, pages: int) -> Any:
     calls = answered(precompiles_in(pieces))
     file = np.frombuffer(elf.data, dtype=np.uint8)
     return native.RiscvMachine(_flat(packed), file, _flat(patches), elf.entry, pages, calls, elf.xlen == 64)
+
+
+def _touched(machine: Any) -> tuple[Words64, U32, U32]:
+    """Addresses, values at the start, and segments of the words that the last segment or record accessed."""
+    addresses, values, segments = machine.touched()
+    return np.frombuffer(addresses, dtype=np.uint64), _array(values), _array(segments)
+
+
+def _upper_bits(addresses: Words64) -> U32:
+    """Bits 32 and above of addresses; an empty array if they are all 0."""
+    upper = (addresses >> np.uint64(32)).astype(np.uint32)
+    return upper if upper.any() else np.zeros(0, dtype=np.uint32)
 
 
 def _registers(machine: Any) -> tuple[U32, U32]:

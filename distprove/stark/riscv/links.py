@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distprove.stark.riscv.record import FIRST_REGISTER, U32, Record
+from distprove.stark.riscv.record import FIRST_REGISTER_OF, U32, Record, Words64
 
 
 @dataclass(frozen=True)
 class Words:
     """Words and registers that an execution used, or some of them, with their values at its end. Keys ascend."""
 
-    key: U32 = field(repr=False)
+    key: Words64 = field(repr=False)
     value: U32 = field(repr=False)
     segment: U32 = field(repr=False)
     """One more than the number of the last segment that used it."""
@@ -21,7 +21,8 @@ class Words:
     """Bits 32 to 63 of the values, which only registers of RV64IM have."""
 
     def part(self, start: int, stop: int) -> Words:
-        return Words(*(each[start:stop] for each in (self.key, self.value, self.segment, self.upper)))
+        value, segment, upper = (each[start:stop] for each in (self.value, self.segment, self.upper))
+        return Words(self.key[start:stop], value, segment, upper)
 
 
 def cut_evenly(count: int, parts: int) -> list[range]:
@@ -29,10 +30,10 @@ def cut_evenly(count: int, parts: int) -> list[range]:
     return [range(count * k // parts, count * (k + 1) // parts) for k in range(parts)]
 
 
-def keys_of(record: Record) -> U32:
+def keys_of(record: Record) -> Words64:
     """The keys of the words and registers that a segment accesses, ascending."""
-    registers = np.flatnonzero(record.registers_time) + FIRST_REGISTER
-    return np.concatenate((record.memory_address // 4, registers.astype(np.uint32)))
+    registers = np.flatnonzero(record.registers_time) + FIRST_REGISTER_OF[record.xlen]
+    return np.concatenate((record.memory_address // np.uint64(4), registers.astype(np.uint64)))
 
 
 def values_of(record: Record, which: str) -> U32:

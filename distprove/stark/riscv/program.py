@@ -230,13 +230,15 @@ class RiscV(Program):
         output = execution.outcome.output
         for index, places in enumerate(cut_evenly(len(words.key), count)):
             part = words.part(places.start, places.stop)
+            lower, higher = part.key & np.uint64(0xFFFFFFFF), part.key >> np.uint64(32)
+            columns = (lower, part.value, part.segment, part.upper, higher)
             source = {
                 "elf": str(Path(self.elf).absolute()),
                 "calls": self.calls,
                 "digest": digest,
                 "snapshot": snapshots[index],
                 "last": index == count - 1,
-                "words": np.stack((part.key, part.value, part.segment, part.upper)).astype("<u4").tobytes(),
+                "words": np.stack(columns).astype("<u4").tobytes(),
                 "words_start": start,
                 "outputs": outputs[index],
                 "output": output_public(output),
@@ -283,7 +285,9 @@ class RiscV(Program):
         if digest != source["digest"]:
             raise InputError(f"{source['elf']}: the guest changed during the job")
         snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
-        words = Words(*np.frombuffer(source["words"], dtype="<u4").reshape(4, -1))
+        lower, value, segment, upper, higher = np.frombuffer(source["words"], dtype="<u4").reshape(5, -1)
+        keys = lower.astype(np.uint64) | higher.astype(np.uint64) << np.uint64(32)
+        words = Words(keys, value, segment, upper)
         rest = (source[name] for name in ("words_start", "outputs", "output", "heights"))
         place = Place(snapshot.index, source["last"], snapshot.earlier(), words, *rest)
         return segment_inputs(_fixed(elf), Replay(elf).record(snapshot), place)

@@ -72,7 +72,7 @@ class Record:
     registers_start: U32 = field(repr=False)
     registers_end: U32 = field(repr=False)
     registers_time: U32 = field(repr=False)
-    memory_address: U32 = field(repr=False)
+    memory_address: Words64 = field(repr=False)
     memory_start: U32 = field(repr=False)
     memory_end: U32 = field(repr=False)
     memory_time: U32 = field(repr=False)
@@ -119,3 +119,5 @@ class Usage:
 
 FIRST_REGISTER = 1 << 30
 """The key of register 0 among words of memory, which have a quarter of their address as key."""
+FIRST_REGISTER_OF = {32: FIRST_REGISTER, 64: 1 << 36}
+"""The same by the bits of a register. In RV64IM addresses of data have 37 bits."""

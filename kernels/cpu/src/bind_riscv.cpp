@@ -17,6 +17,13 @@ std::vector<u32> words_of(const InBytes& array, const char* what) {
   return words;
 }
 
+// The same of numbers of 64 bits.
+std::vector<u64> addresses_of(const InBytes& array) {
+  std::vector<u64> addresses(count_of(array, sizeof(u64), "addresses"));
+  if (!addresses.empty()) std::memcpy(addresses.data(), array.data(), array.size());
+  return addresses;
+}
+
 template <class T>
 nb::bytes bytes_of(const std::vector<T>& values) {
   return nb::bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
@@ -57,10 +64,11 @@ void make(Machine* self, InBytes segments, InBytes file, InBytes patches, u32 en
 void restore(Machine& machine, InBytes registers, u32 pc, u64 cycle, InBytes addresses, InBytes values,
              InBytes private_input, InBytes public_input) {
   expect(registers, riscv::REGISTERS * sizeof(u64), "registers");
-  expect(values, addresses.size(), "values");
+  expect(values, addresses.size() / 2, "values");
   u64 held[riscv::REGISTERS];
   std::memcpy(held, registers.data(), sizeof held);
-  const std::vector<u32> at = words_of(addresses, "addresses"), words = words_of(values, "values");
+  const std::vector<u64> at = addresses_of(addresses);
+  const std::vector<u32> words = words_of(values, "values");
   machine.restore(held, pc, cycle, at.data(), words.data(), at.size(), words_of(private_input, "private"),
                   words_of(public_input, "public"));
 }
@@ -102,7 +110,9 @@ nb::tuple touched(const Machine& machine) {
 
 // Values and marks of the words at these addresses.
 nb::tuple words_at(const Machine& machine, InBytes addresses) {
-  const std::vector<u32> at = words_of(addresses, "addresses");
+  const std::vector<u64> at = addresses_of(addresses);
+  for (const u64 address : at)
+    if (address >= machine.memory_size()) throw std::invalid_argument("addresses: beyond the end of memory");
   return nb::make_tuple(each(at.size(), [&](size_t i) { return machine.memory_word(at[i]); }),
                         each(at.size(), [&](size_t i) { return machine.memory_mark(at[i]); }));
 }

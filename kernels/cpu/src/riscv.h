@@ -14,7 +14,8 @@ using u8 = std::uint8_t;
 using i32 = std::int32_t;
 using i64 = std::int64_t;
 
-constexpr u32 PAGE_BITS = 12, PAGE = 1u << PAGE_BITS, PAGES = 1u << (32 - PAGE_BITS);
+constexpr u32 PAGE_BITS = 12, PAGE = 1u << PAGE_BITS;
+constexpr u32 ADDRESS_BITS = 32, ADDRESS_BITS_64 = 37;  // of an address of data, in RV32IM and RV64IM
 constexpr u32 LOWEST = 4096;                 // addresses below are never accessed
 constexpr size_t MOST_OUTPUT = 1u << 26;     // words
 constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
@@ -126,7 +127,8 @@ struct Access {
 // A word of memory that a segment accesses: its value at the start of the segment, and one more than the number of the
 // last earlier segment that accessed it (0: none).
 struct Touched {
-  u32 address, start, segment;
+  u64 address;
+  u32 start, segment;
 };
 
 // Operations of each class, modulo 2^32.
@@ -134,10 +136,10 @@ struct Counts {
   u32 of[CLASSES];
 };
 
-// 4 GiB of address space that takes memory as it is used. Throws std::bad_alloc.
+// So many bytes of address space that takes memory as it is used. Throws std::bad_alloc.
 class AddressSpace {
  public:
-  AddressSpace();
+  explicit AddressSpace(size_t size);
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
@@ -146,6 +148,7 @@ class AddressSpace {
 
  private:
   u8* data_;
+  size_t size_;
 };
 
 class Machine {
@@ -153,14 +156,14 @@ class Machine {
   // `most_pages`: pages that the program may touch. `answered`: bit i for each of the calls from SHA256_BLOCK on that is
   // answered; others are unknown calls. Throws std::invalid_argument for segments that break the rules of
   // the loader, which checks them with better words, and for patches that are not in the program. `wide`: registers
-  // have 64 bits, and the program is of RV64IM. Addresses have 32 bits in any case.
+  // have 64 bits, and the program is of RV64IM. Addresses of data then have 37 bits; the program lies below 2^32.
   Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry, size_t most_pages,
           u32 answered, bool wide);
 
   // The state at the start of a run, with these inputs (words, as docs/riscv.md says).
   void start(std::vector<u32> private_input, std::vector<u32> public_input);
   // The state of a snapshot; `words` are those that its segment accesses.
-  void restore(const u64* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
+  void restore(const u64* registers, u32 pc, u64 cycle, const u64* addresses, const u32* values, size_t words,
                std::vector<u32> private_input, std::vector<u32> public_input);
 
   // The class of each of `operations()`, which runs by segments count: below CLASSES, or CLASSES for none. Before, all
@@ -205,10 +208,12 @@ class Machine {
   u32 segment_class(u32 i) const { return segment_classes_[i]; }
   u32 segment_calls(u32 i) const { return segment_calls_[i]; }
   // Of the last run by segments: the addresses of all words that it accessed, in the order of their first access.
-  const std::vector<u32>& all_words() const { return all_words_; }
-  u32 memory_word(u32 address) const;
+  const std::vector<u64>& all_words() const { return all_words_; }
+  // `address` must lie in memory.
+  u32 memory_word(u64 address) const;
   // Time of the last access of the word in a record, or number of the last segment, plus 1, in a run by segments.
-  u32 memory_mark(u32 address) const;
+  u32 memory_mark(u64 address) const;
+  size_t memory_size() const { return (size_t)1 << (wide_ ? ADDRESS_BITS_64 : ADDRESS_BITS); }
 
  private:
   enum class Mode { FAST, COUNT, SEGMENT, RECORD };
@@ -226,8 +231,8 @@ class Machine {
   const Op* find(u32 address) const;
   Stop bad_target(const Op& op, u64 target) const;
   // Allow an access of `size` bytes in a page that is not open for it, or say why not; LIMIT if it is allowed.
-  Stop open_page(u32 address, u32 size, bool store);
-  bool writable(u32 address, u32 size) const;
+  Stop open_page(u64 address, u32 size, bool store);
+  bool writable(u64 address, u32 size) const;
   // Allow an access of these words, or say why not; LIMIT if it is allowed.
   Stop open_words(u32 address, u32 words, bool store);
   // Allow a call from SHA256_BLOCK on, and compute it, or say why not, and which address is at fault.
@@ -246,8 +251,7 @@ class Machine {
   u32 entry_, answered_;
   bool wide_;
 
-  AddressSpace memory_;
-  std::vector<u8> open_;  // flags of each page
+  AddressSpace memory_, open_;  // bytes, and the flags of each page
   // A number beside each word of the memory: see memory_mark.
   std::unique_ptr<AddressSpace> marks_;
 
@@ -257,7 +261,8 @@ class Machine {
   u32 pc_ = 0;
   u64 cycle_ = 0, fault_ = 0;
   u32 segment_classes_[CLASSES] = {}, segment_calls_[HOST_CALLS] = {};
-  std::vector<u32> private_, public_, output_, all_words_;
+  std::vector<u32> private_, public_, output_;
+  std::vector<u64> all_words_;
   size_t private_at_ = 0, public_at_ = 0;
   std::vector<HostCall> calls_;
   std::vector<Permuted> permuted_;

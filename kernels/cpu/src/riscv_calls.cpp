@@ -120,10 +120,10 @@ bool multiply_add(const u32* x, const u32* y, const u32* a, const u32* m, u32* o
 Stop Machine::open_words(u32 address, u32 words, bool store) {
   const u32 bytes = 4 * words;
   if (address % 4 != 0) return store ? Stop::UNALIGNED_STORE : Stop::UNALIGNED_LOAD;
-  if (address > (u64)PAGES * PAGE - bytes) return Stop::BEYOND;
+  if (address > ((u64)1 << ADDRESS_BITS) - bytes) return Stop::BEYOND;
   const u32 first = std::min(bytes, PAGE - address % PAGE);  // bytes in the page where it begins
   for (const auto& [at, size] : {std::pair(address, first), std::pair(address + first, bytes - first)}) {
-    if (size == 0 || open_[at >> PAGE_BITS] & (store ? WRITABLE : READABLE)) continue;
+    if (size == 0 || open_.data()[at >> PAGE_BITS] & (store ? WRITABLE : READABLE)) continue;
     const Stop refused = open_page(at, size, store);
     if (refused != Stop::LIMIT) return refused;
   }

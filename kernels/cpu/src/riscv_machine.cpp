@@ -13,35 +13,36 @@ namespace dp::riscv {
 
 namespace {
 
-constexpr size_t SPACE = (size_t)1 << 32;
+constexpr u64 PROGRAM_END = (u64)1 << 32;  // segments of the file end here
 
 }  // namespace
 
-AddressSpace::AddressSpace() {
+AddressSpace::AddressSpace(size_t size) : size_(size) {
   void* const found =
-      mmap(nullptr, SPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (found == MAP_FAILED) throw std::bad_alloc();
   // A huge page would be zeroed in full for every word of its own.
-  madvise(found, SPACE, MADV_NOHUGEPAGE);
+  madvise(found, size, MADV_NOHUGEPAGE);
   data_ = static_cast<u8*>(found);
 }
 
-AddressSpace::~AddressSpace() { munmap(data_, SPACE); }
+AddressSpace::~AddressSpace() { munmap(data_, size_); }
 
 void AddressSpace::clear() {
-  if (madvise(data_, SPACE, MADV_DONTNEED) != 0) throw std::bad_alloc();
+  if (madvise(data_, size_, MADV_DONTNEED) != 0) throw std::bad_alloc();
 }
 
 Machine::Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry,
                  size_t most_pages, u32 answered, bool wide)
-    : segments_(segments), most_pages_(most_pages), entry_(entry), answered_(answered), wide_(wide), open_(PAGES, 0) {
+    : segments_(segments), most_pages_(most_pages), entry_(entry), answered_(answered), wide_(wide),
+      memory_(memory_size()), open_(memory_size() >> PAGE_BITS) {
   std::sort(segments_.begin(), segments_.end(), [](auto& a, auto& b) { return a.address < b.address; });
   size_t bytes = 0;
   u64 end = LOWEST;
   for (const Segment& segment : segments_) {
     if (segment.address < end) throw std::invalid_argument("segments: overlapping, or too low");
     end = (u64)segment.address + segment.size;
-    if (end > SPACE || segment.data_size > segment.size) throw std::invalid_argument("segments: beyond the end");
+    if (end > PROGRAM_END || segment.data_size > segment.size) throw std::invalid_argument("segments: beyond the end");
     if (segment.executable && (segment.writable || segment.address % 4 != 0))
       throw std::invalid_argument("segments: not fit to be executed");
     bytes += segment.data_size;
@@ -124,28 +125,28 @@ Stop Machine::bad_target(const Op& op, u64 target) const {
   return target == op.pc ? Stop::SELF_JUMP : Stop::OUTSIDE;
 }
 
-u32 Machine::memory_word(u32 address) const {
+u32 Machine::memory_word(u64 address) const {
   u32 word;
-  std::memcpy(&word, memory_.data() + (address & ~3u), 4);
+  std::memcpy(&word, memory_.data() + (address & ~(u64)3), 4);
   return word;
 }
 
-u32 Machine::memory_mark(u32 address) const {
+u32 Machine::memory_mark(u64 address) const {
   u32 mark = 0;
-  if (marks_ != nullptr) std::memcpy(&mark, marks_->data() + (address & ~3u), 4);
+  if (marks_ != nullptr) std::memcpy(&mark, marks_->data() + (address & ~(u64)3), 4);
   return mark;
 }
 
 void Machine::forget_marks() {
   if (marks_ == nullptr)
-    marks_ = std::make_unique<AddressSpace>();
+    marks_ = std::make_unique<AddressSpace>(memory_size());
   else
     marks_->clear();
 }
 
 void Machine::reset(std::vector<u32> private_input, std::vector<u32> public_input) {
   memory_.clear();
-  std::fill(open_.begin(), open_.end(), 0);
+  open_.clear();
   std::fill(std::begin(registers_), std::end(registers_), 0);
   std::fill(std::begin(register_segment_before_), std::end(register_segment_before_), 0);
   std::fill(std::begin(register_segment_), std::end(register_segment_), 0);
@@ -170,7 +171,7 @@ void Machine::start(std::vector<u32> private_input, std::vector<u32> public_inpu
   pc_ = entry_;
 }
 
-void Machine::restore(const u64* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
+void Machine::restore(const u64* registers, u32 pc, u64 cycle, const u64* addresses, const u32* values, size_t words,
                       std::vector<u32> private_input, std::vector<u32> public_input) {
   reset(std::move(private_input), std::move(public_input));  // no image: what the segment accesses is in the snapshot
   std::copy(registers, registers + REGISTERS, registers_);
@@ -178,25 +179,25 @@ void Machine::restore(const u64* registers, u32 pc, u64 cycle, const u32* addres
   pc_ = pc;
   cycle_ = cycle;
   for (size_t i = 0; i < words; ++i) {
-    if (addresses[i] % 4 != 0) throw std::invalid_argument("words: not aligned");
+    if (addresses[i] % 4 != 0 || addresses[i] >= memory_size()) throw std::invalid_argument("words: not aligned");
     std::memcpy(memory_.data() + addresses[i], values + i, 4);
   }
 }
 
-bool Machine::writable(u32 address, u32 size) const {
+bool Machine::writable(u64 address, u32 size) const {
   if (address < LOWEST) return false;
   for (const Segment& segment : segments_)
-    if (!segment.writable && segment.address < (u64)address + size &&
+    if (!segment.writable && segment.address < address + size &&
         address < (u64)segment.address + segment.size)
       return false;
   return true;
 }
 
-Stop Machine::open_page(u32 address, u32 size, bool store) {
+Stop Machine::open_page(u64 address, u32 size, bool store) {
   if (address < LOWEST) return Stop::LOW_ADDRESS;
   if (store && !writable(address, size)) return Stop::READ_ONLY;
-  const u32 page = address >> PAGE_BITS;
-  u8& flags = open_[page];
+  const u64 page = address >> PAGE_BITS;
+  u8& flags = open_.data()[page];
   if (!(flags & READABLE)) {
     if (pages_ == most_pages_) return Stop::MEMORY_LIMIT;
     ++pages_;

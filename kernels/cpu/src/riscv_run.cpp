@@ -94,14 +94,14 @@ X remainder_unsigned(X a, X b) {
 }
 
 template <class T>
-T get(const u8* memory, u32 address) {
+T get(const u8* memory, u64 address) {
   T value;
   std::memcpy(&value, memory + address, sizeof(T));
   return value;
 }
 
 template <class T>
-void put(u8* memory, u32 address, T value) {
+void put(u8* memory, u64 address, T value) {
   std::memcpy(memory + address, &value, sizeof(T));
 }
 
@@ -203,8 +203,8 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     if (DP_RARE(++filled == BLOCK)) flush(next);
   };
   // RECORD: the access of memory of the cycle whose record comes next.
-  const auto record_memory = [&](u32 address, u32 before, u32 after, u32 previous) {
-    block.rows[ADDRESS][filled] = address;
+  const auto record_memory = [&](X address, u32 before, u32 after, u32 previous) {
+    block.rows[ADDRESS][filled] = (u32)address;
     block.rows[MEMORY_BEFORE][filled] = before;
     block.rows[MEMORY_AFTER][filled] = after;
     block.rows[MEMORY_PREVIOUS][filled] = previous;
@@ -218,7 +218,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     }
   };
   // RECORD: the time of the last access of the word, which is set; a word that is met for the first time is noted.
-  const auto visit = [&](u32 address, u32 value, u32 slot = 2) {
+  const auto visit = [&](X address, u32 value, u32 slot = 2) {
     u32& mark = marks[address / 4];
     const u32 previous = mark;
     if (previous == 0) touched_.push_back({address, value, 0});
@@ -227,10 +227,10 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   };
   // SEGMENT: note the words and the registers that the segment uses.
   const u32 number = segments_begun_;
-  const auto note = [&](u32 address) {
+  const auto note = [&](X address) {
     u32& mark = marks[address / 4];
     if (mark == number) return;
-    const u32 whole = address & ~3u;
+    const X whole = address & ~(X)3;
     touched_.push_back({whole, get<u32>(memory, whole), mark});
     if (mark == 0) all_words_.push_back(whole);
     mark = number;
@@ -299,13 +299,12 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     const u32 a = (u32)first, b = op->imm;                            \
     WRITE(first, 0, extended<X>(expression), op + 1, op->pc + 4);     \
   }
-// The address of an access of a `type`, which must be aligned, and below 2^32.
+// The address of an access of a `type`, which must be aligned, and in memory.
 #define ADDRESS_(type, unaligned)                                                                      \
-    const X a = x[op->rs1], sum = a + extended<X>(op->imm);                                            \
-    if (DP_RARE(sum % sizeof(type) != 0)) TRAP(unaligned, sum);                                        \
+    const X a = x[op->rs1], address = a + extended<X>(op->imm);                                        \
+    if (DP_RARE(address % sizeof(type) != 0)) TRAP(unaligned, address);                                \
     if constexpr (WIDE)                                                                                \
-      if (DP_RARE((u64)sum >> 32 != 0)) TRAP(Stop::BEYOND, sum);                                       \
-    const u32 address = (u32)sum;
+      if (DP_RARE(address >> ADDRESS_BITS_64 != 0)) TRAP(Stop::BEYOND, address);
 #define LOAD_(name, type)                                                                              \
   name##_ : {                                                                                          \
     ADDRESS_(type, Stop::UNALIGNED_LOAD)                                                               \
@@ -316,7 +315,8 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     if constexpr (SEGMENT) note(address);                                                              \
     if constexpr (SEGMENT && sizeof(type) == 8) note(address + 4);                                     \
     if constexpr (RECORD) {                                                                            \
-      const u32 whole = address & ~3u, content = get<u32>(memory, whole);                              \
+      const X whole = address & ~(X)3;                                                                 \
+      const u32 content = get<u32>(memory, whole);                                                     \
       record_memory(whole, content, content, visit(whole, content));                                   \
       if constexpr (sizeof(type) == 8) {                                                               \
         const u32 more = get<u32>(memory, whole + 4);                                                  \
@@ -335,7 +335,8 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     }                                                                                                  \
     if constexpr (SEGMENT) note(address);                                                              \
     if constexpr (SEGMENT && sizeof(type) == 8) note(address + 4);                                     \
-    [[maybe_unused]] const u32 whole = address & ~3u, before = get<u32>(memory, whole);                \
+    [[maybe_unused]] const X whole = address & ~(X)3;                                                  \
+    [[maybe_unused]] const u32 before = get<u32>(memory, whole);                                       \
     [[maybe_unused]] u32 more = 0;                                                                     \
     if constexpr (RECORD && sizeof(type) == 8) more = get<u32>(memory, whole + 4);                     \
     put(memory, address, (type)b);                                                                     \

@@ -27,7 +27,7 @@ from distprove.stark.riscv.executor import (
     TrapState,
     input_words,
 )
-from distprove.stark.riscv.record import FIRST_REGISTER, Record
+from distprove.stark.riscv.record import Record
 from tests.support import riscv_asm as asm
 from tests.support.plain_keccak import keccak_f
 from tests.support.riscv_elf import code_file
@@ -128,8 +128,8 @@ def check_run(elf: Elf, segment: int, private: bytes = b"", public: bytes = b"")
         record = replay.record(again)
         same(record, expected)
         used = [
-            *(record.memory_address // 4).tolist(),
-            *(np.flatnonzero(record.registers_time) + FIRST_REGISTER).tolist(),
+            *(record.memory_address // np.uint64(4)).tolist(),
+            *(np.flatnonzero(record.registers_time) + oracle.first).tolist(),
         ]
         assert again.earlier().tolist() == [last.get(key, 0) for key in used]
         last.update(dict.fromkeys(used, snapshot.index + 1))
@@ -140,7 +140,7 @@ def check_run(elf: Elf, segment: int, private: bytes = b"", public: bytes = b"")
         words = {key: (low | high << 32, n) for key, low, n, high in each}
         assert words == {key: (oracle.words.get(key, 0), n) for key, n in oracle.last.items()}
         assert keys.tolist() == sorted(words)
-        exit_code = oracle.words.get(FIRST_REGISTER + 10, 0) & M32
+        exit_code = oracle.words.get(oracle.first + 10, 0) & M32
         assert execution.outcome == Outcome(exit_code, execution.output, oracle.cycle, len(snapshots))
         assert Execution(elf, inputs).run() == Outcome(exit_code, execution.output, oracle.cycle, 1)
     event(trap.stop.name if trap else "EXIT" if not oracle.pc else "LIMIT")
@@ -152,7 +152,7 @@ def check_trap(trap: TrapState, oracle: Interpreter) -> None:
     """The plain interpreter stands before the instruction that trapped: it traps too, or sees why."""
     assert (trap.cycle, trap.pc) == (oracle.cycle, oracle.pc)
     assert trap.word == oracle.code.get(trap.pc, 0)
-    assert trap.registers[1:] == tuple(oracle.words.get(FIRST_REGISTER + i, 0) for i in range(1, 32))
+    assert trap.registers[1:] == tuple(oracle.words.get(oracle.first + i, 0) for i in range(1, 32))
     jumped = trap.word & 0x7F in (0x63, 0x67, 0x6F) and trap.stop in (Stop.OUTSIDE, Stop.SELF_JUMP)
     if trap.stop in (Stop.LOW_ADDRESS, Stop.READ_ONLY) or jumped:
         # A call may be wrong in several ways, and the interpreter see another one first.
