@@ -164,6 +164,32 @@ def test_an_upper_half_of_the_start() -> None:
     assert rules(job) == {"bus words"}
 
 
+def test_an_upper_half_that_no_segment_left() -> None:
+    """The second segment takes a register with an upper half that the first left otherwise, or from another segment."""
+    code = [*asm.li_64(5, 1 << 40), *[asm.FENCE] * 16, asm.op("add", 7, 5, 0), *asm.leave()]
+    for change, rule in (({"start_upper": 1 << 9}, "bus access"), ({"segment": 0}, "bus words")):
+        job = job_of(run(asm.image(code, xlen=64), segment=16))
+        assert job.failures() == []
+        (row,) = np.flatnonzero(job.column("touched", "key", 1) == FIRST_REGISTER + 5)
+        assert int(job.column("touched", "start_upper", 1)[row]) == 1 << 8
+        for name, value in change.items():
+            job.column("touched", name, 1)[row] = value
+        job.recount()
+        broken = {failure.rule.removeprefix("partition 1: ") for failure in job.failures()}
+        assert {rule, "bus words"} <= broken
+
+
+def test_a_word_with_two_keys() -> None:
+    """The gap to the next key has 37 bits: none of more makes a key come round p, to one that was there."""
+    job = job_64(*asm.li_64(8, 1 << 36), asm.load("lw", 7, 8), asm.load("lw", 6, 8, 4))
+    rows = np.flatnonzero(job.column("touched", "key") >> np.uint64(30))
+    assert len(rows) > 2
+    row = int(rows[1])
+    assert int(job.column("touched", "gap_upper")[rows[2]]) > 0
+    put(job, "touched", row, gap=int(job.column("touched", "gap")[row]) - (32 << 32), gap_upper=32)
+    assert rules(job) == {"bus lookup"}
+
+
 def pairs() -> tuple[Job, int]:
     """[m] = x5 of eight bytes, x7 = [m] in the row that is given, [m] = x6; x5 = 2^32 + 1, x6 = 2^33 + 2."""
     start = [*asm.li(8, MEMORY), *asm.li_64(5, 1 | 1 << 32), *asm.li_64(6, 2 | 2 << 32)]
