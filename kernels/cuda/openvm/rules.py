@@ -231,23 +231,24 @@ class CudaRounds(RuleRounds):
             if len(bound.constants) != SUMS:
                 raise SizeError(f"{len(bound.constants)} forms of a table, not {SUMS}")
         # 1. Terms that are linear in cells are summed in the rows, the others on cosets.
-        both = bind_split([self._rules.split(own.program) for own in forms], forms)
-        linear, others = (self._rules.bind(self._tables, own, piece=self._rules.piece) for own in both)
+        in_rows, on_cosets = bind_split([self._rules.split(own.program) for own in forms], forms)
         words = SUMS * 4 << self._log_skip
         """Of the sums of a table on one coset."""
         begins = np.cumsum([0, *(words * (1 + count) for count in counts)], dtype=np.int64).tolist()
         sums = self._device.zeros((max(1, begins[-1]),), np.uint64)
+        linear = self._rules.bind(self._tables, in_rows, piece=self._rules.piece)
         self._sum_in_rows(linear, counts, begins, sums)
+        others = self._rules.bind(self._tables, on_cosets, piece=self._rules.piece)  # while the device is at work
         for first in range(0, max(counts, default=0), COSETS):
             self._sum_on_cosets(others, counts, [begin + words * (1 + first) for begin in begins], sums, first)
         # 2. Move the linear sums to the cosets, and add all up.
         found = mul(elements((self._device.download(sums) % np.uint64(P)).astype(np.int64)), INVERSE_RADIX)
-        in_rows = found[np.add.outer(begins[:-1], np.arange(words))].reshape(len(counts), SUMS, -1, 4)
-        results, all_moved = [], _on_cosets(in_rows, max(counts, default=0))
+        linear_sums = found[np.add.outer(begins[:-1], np.arange(words))].reshape(len(counts), SUMS, -1, 4)
+        results, all_moved = [], _on_cosets(linear_sums, max(counts, default=0))
         for number, (count, begin, end) in enumerate(zip(counts, begins, begins[1:], strict=False)):
-            moved, on_cosets = all_moved[number, :, :count], found[begin + words : end]
+            moved, own = all_moved[number, :, :count], found[begin + words : end]
             parts = [
-                on_cosets[words * first :][: words * min(COSETS, count - first)].reshape(SUMS, -1, *moved.shape[2:])
+                own[words * first :][: words * min(COSETS, count - first)].reshape(SUMS, -1, *moved.shape[2:])
                 for first in range(0, count, COSETS)
             ]
             # eq sums to 1 over the cube, so a constant is added once.
