@@ -22,6 +22,8 @@ LOAD, ADD, SUB, MUL, ACCUMULATE, EMIT = range(6)
 """Operations. Must equal those in openvm_rules.cu."""
 CONSTANT, FAR = 1 << 18, 1 << 19
 """What an operand is, if it is no near slot. Must equal those in openvm_rules.cu."""
+LAST = CONSTANT | FAR
+"""The value that was computed last, as an operand. As the place of a result: no slot keeps it."""
 MOST = 1 << 18
 """Bound of the numbers of an operand."""
 MOST_TERMS = 1 << 20
@@ -172,21 +174,31 @@ class GraphCode:
                 last[a] = i
             if operation < ACCUMULATE and b >= 0:
                 last[b] = i
+        computed = [i for i, (operation, *_) in enumerate(steps) if operation < ACCUMULATE]
+        until = dict(zip(computed, [*computed[1:], len(steps)], strict=True))
+        """How long each value is the one that was computed last."""
         free: tuple[list[int], list[int]] = [], []
         used, slots, words = [0, 0], dict[int, int](), self._words
-        first, loaded = len(words), 0
+        first, loaded, newest = len(words), 0, ZERO
         for i, (operation, node, a, b) in enumerate(steps):
             if operation == EMIT:
                 words.append(EMIT | self._below(b) << 24)
                 continue
-            left = slots[a] if a >= 0 else CONSTANT | self._below(~a)
-            right = b if operation == ACCUMULATE else slots[b] if b >= 0 else CONSTANT | self._below(~b)
+            left, right = (
+                CONSTANT | self._below(~x) if x < 0 else LAST if x == newest else slots[x]
+                for x in ((a, a) if operation == ACCUMULATE else (a, b))
+            )
+            if operation == ACCUMULATE:
+                right = b
             for x in {a, b} if operation < ACCUMULATE else {a}:
-                if x >= 0 and last[x] == i:
-                    where = slots.pop(x)
+                if x >= 0 and last[x] == i and (where := slots.pop(x)) != LAST:
                     heapq.heappush(free[where >= FAR], where % FAR)
             slot = 0
             if operation < ACCUMULATE:
+                newest = node
+            if operation < ACCUMULATE and last[node] <= until[i]:
+                slot = slots[node] = LAST
+            elif operation < ACCUMULATE:
                 left_over = self._most_near - used[0] + len(free[0])
                 far = left_over <= (RESERVED if last[node] - i > LONG else 0)
                 if not free[far]:

@@ -16,6 +16,7 @@ using bb::m::ExtSum;
 
 constexpr u32 LOAD = 0, ADD = 1, SUB = 2, MUL = 3, ACCUMULATE = 4;       // must equal those in graph_code.py; last is EMIT
 constexpr u32 CONSTANT = 1u << 18, FAR = 1u << 19, NUMBER = CONSTANT - 1;  // must equal those in graph_code.py
+constexpr u32 LAST = CONSTANT | FAR;                                       // likewise
 constexpr u32 THREADS = 128;                                              // must equal that in cuda/openvm/rules.py
 constexpr u32 ROWS = 4;                                                   // likewise: rows of a thread of openvm_fractions
 constexpr u32 MAX_RUN = 32;                                               // rows: a run lies in a warp
@@ -117,7 +118,9 @@ struct Slots {
 };
 
 template <class V>
-__device__ __forceinline__ typename V::Value operand(const Program& program, const Slots& slots, u32 given) {
+__device__ __forceinline__ typename V::Value operand(const Program& program, const Slots& slots, u32 given,
+                                                     const typename V::Value& last) {
+  if (given >= LAST) return last;
   if (given & CONSTANT) return V::constant(__ldg(program.constants + (given & NUMBER)));
   return V::read(given & FAR ? slots.far : slots.near, given & NUMBER);
 }
@@ -127,6 +130,7 @@ template <class V, class Load, class Emit>
 __device__ __forceinline__ void run(const Program& program, const Slots& slots, Load& load, const Emit& emit) {
   typename V::Sum sum;
   sum.clear();
+  typename V::Value last = V::constant(0);  // what was computed last: most values are read by the next instruction alone
   const u64 *code = program.code, *const end = code + program.instructions;
   u64 next = __ldg(code);
 #pragma unroll 1
@@ -139,20 +143,20 @@ __device__ __forceinline__ void run(const Program& program, const Slots& slots, 
       sum.clear();
       continue;
     }
-    u32* const kept = to & FAR ? slots.far : slots.near;
     if (operation == LOAD) {
-      V::keep(kept, to & NUMBER, load());
-      continue;
+      last = load();
+    } else {
+      const typename V::Value x = operand<V>(program, slots, (u32)(now >> 4) & 0xfffff, last);
+      if (operation == ACCUMULATE) {
+        sum.add(bb::m::load(__ldg(program.coefficients + b)), x);
+        continue;
+      }
+      const typename V::Value y = operand<V>(program, slots, b, last);
+      if (operation == ADD) last = V::add(x, y);
+      else if (operation == SUB) last = V::sub(x, y);
+      else last = V::mul(x, y);
     }
-    const typename V::Value x = operand<V>(program, slots, (u32)(now >> 4) & 0xfffff);
-    if (operation == ACCUMULATE) {
-      sum.add(bb::m::load(__ldg(program.coefficients + b)), x);
-      continue;
-    }
-    const typename V::Value y = operand<V>(program, slots, b);
-    if (operation == ADD) V::keep(kept, to & NUMBER, V::add(x, y));
-    else if (operation == SUB) V::keep(kept, to & NUMBER, V::sub(x, y));
-    else V::keep(kept, to & NUMBER, V::mul(x, y));
+    if (to < LAST) V::keep(to & FAR ? slots.far : slots.near, to & NUMBER, last);
   }
 }
 
