@@ -99,10 +99,6 @@ class CudaRules(OpenVmRules):
         self._codes: weakref.WeakKeyDictionary[GraphProgram, tuple[GraphCode, Array]] = weakref.WeakKeyDictionary()
         self._split: weakref.WeakKeyDictionary[GraphProgram, SplitForms] = weakref.WeakKeyDictionary()
 
-    def prepare(self) -> None:
-        """Begin to compile the kernels in the background."""
-        self.device.prepare(RULES)
-
     def fractions(
         self,
         tables: Sequence[RuleTable],
