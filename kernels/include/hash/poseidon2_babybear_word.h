@@ -1,5 +1,6 @@
 // Poseidon2 over BabyBear for one state in a thread's registers, by few instructions of a GPU. The multiplier is the bound: a
-// wide product takes it twice as long as a narrow one, and the other integer unit adds beside it.
+// wide product takes it twice as long as a narrow one. Sums are left to the compiler; forced onto the other unit, or powers onto
+// the one for double precision, they gained nothing on an H200.
 //
 // Products of the S-box are of signed words, for which a Montgomery product of any two words is a word again: no correction
 // between them. The internal layer's factors are small numbers and negative powers of two, which need no wide product.
@@ -11,14 +12,6 @@ namespace poseidon2_babybear {
 
 using i32 = int;
 using i64 = long long;
-
-// 0 and 1, which the compiler does not know. It would give sums to both units alike. A sum with the first is for the unit that
-// adds, as full rounds have the multiplier at its limit; a product with the second is for the multiplier, in partial rounds.
-#if defined(__CUDACC__) || defined(__constant__)
-__constant__ u32 OPAQUE[2] = {0, 1};
-#else
-constexpr u32 OPAQUE[2] = {0, 1};  // on a host there are no such units
-#endif
 
 // a b. In PTX, as the compiler would make a signed wide product of an unsigned one and corrections.
 DP_HD i64 wide(i32 a, i32 b) {
@@ -35,7 +28,7 @@ DP_HD i64 wide(i32 a, i32 b) {
 // multiple of p that is taken off are equal.
 DP_HD i32 signed_mul(i32 a, i32 b) {
   const i64 product = wide(a, b), multiple = wide((i32)((u32)product * bb::INVERSE), (i32)bb::P);
-  return (i32)(product >> 32) - (i32)(multiple >> 32) + (i32)OPAQUE[0];
+  return (i32)(product >> 32) - (i32)(multiple >> 32);
 }
 
 // x of (-p, p) as an element
@@ -43,11 +36,7 @@ DP_HD u32 canonical(i32 x) { return bb::least((u32)x, (u32)x + bb::P); }
 
 struct Word {
   using V = u32;
-  // A sum of three terms, which the compiler leaves to the other unit.
-  static DP_HD u32 add(u32 a, u32 b) {
-    const u32 sum = a + b + OPAQUE[0];
-    return bb::least(sum, sum - bb::P);
-  }
+  static DP_HD u32 add(u32 a, u32 b) { return bb::add(a, b); }
   static DP_HD u32 mul(u32 a, u32 b) { return bb::mul(a, b); }
   static DP_HD u32 constant(u32 x) { return x; }
 };
@@ -64,10 +53,7 @@ struct WordSteps {
     return canonical((i32)((x >> K) - (x & ((1u << K) - 1)) * (15u << (27 - K))));
   }
 
-  static DP_HD u32 add(u32 a, u32 b) {
-    const u32 sum = a * OPAQUE[1] + b;
-    return bb::least(sum, sum - bb::P);
-  }
+  static DP_HD u32 add(u32 a, u32 b) { return bb::add(a, b); }
   static DP_HD u32 sub(u32 a, u32 b) { return canonical((i32)(a - b)); }
 
   // The factors are those of maths/poseidon2_babybear.py, in their order.
