@@ -80,7 +80,7 @@ def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
         (["prove", "groth16", "--out", "R"], "--zkey"),
         (
             ["prove", "groth61", "--out", "R"],
-            "neither a proof system (groth16, stark, filecoin) nor a job file; did you mean `groth16`",
+            "neither a proof system (groth16, stark, filecoin, swirl) nor a job file; did you mean `groth16`",
         ),
         (["prove", "folder", "--out", "R"], "folder is a folder, not a job file"),
         (["prove", "old-run", "--out", "R"], "`distprove resume old-run` goes on"),
