@@ -59,6 +59,10 @@ class WitnessRef(Protocol):
         """Nobody reads it any more. A second call does nothing."""
 
 
+RANKS = 4
+"""Number of priorities."""
+
+
 class SynthesiserHandle(Protocol):
     """A synthesiser: on a thread, or in a process of its own, which may die."""
 
@@ -184,8 +188,8 @@ class _Making:
 
 class ProverThreads:
     """The threads that take partitions to a device's prover, as many as may be in flight there, for all workers that
-    share the device: the ready order with the lowest place goes first. One more takes an order that is more urgent than
-    all in flight, which goes before those of them that have not begun."""
+    share the device: the ready order with the lowest place goes first. Less urgent ones in flight do not count: they
+    take no place from an order, which goes before those of them that have not begun."""
 
     def __init__(self, name: str, count: int) -> None:
         """For `count` partitions in flight. The threads are named after the worker called `name`."""
@@ -204,7 +208,7 @@ class ProverThreads:
         self._over = False
         self.threads = [
             threading.Thread(target=self._run, name=f"distprove-{name}-prove-{index}", daemon=True)
-            for index in range(count + 1)
+            for index in range(count * RANKS)
         ]
 
     def join(self, worker: Worker) -> None:
@@ -257,7 +261,7 @@ class ProverThreads:
                 ready = [(order.position, worker) for worker in self._workers if (order := worker.next_ready())]
                 if ready:
                     position, worker = min(ready, key=lambda each: each[0])
-                    if len(self._computing) < self._most or position[0] < min(self._computing):
+                    if sum(rank <= position[0] for rank in self._computing) < self._most:
                         self._computing.append(position[0])
                         return worker, *worker.take_ready(shared=len(self._workers) > 1)
                 idle = None if self._computing else next((own for own in self._workers if own.prover.prepares), None)

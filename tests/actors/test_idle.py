@@ -139,22 +139,18 @@ def test_other_provers_prepare_nothing() -> None:
     assert not worker.prepares
 
 
-def test_one_more_is_in_flight_only_if_it_is_more_urgent_than_all() -> None:
+def test_less_urgent_ones_in_flight_take_no_place_from_an_order() -> None:
     threads, line = joined(worker_of(Idle(0)), 2)
-    for _ in range(3):
-        line.order(threads)
-    assert line.begun.acquire(timeout=60)
-    assert line.begun.acquire(timeout=60)
-    assert not line.begun.acquire(timeout=0.1)
-    line.order(threads, rank=1)
-    assert line.begun.acquire(timeout=60)
-    line.order(threads, rank=1)
-    assert not line.begun.acquire(timeout=0.1)  # one such is there
+    for rank in (2, 1):
+        for _ in range(3):
+            line.order(threads, rank)
+        for _ in range(2):
+            assert line.begun.acquire(timeout=60)
+        assert not line.begun.acquire(timeout=0.1)  # two of this rank, or a more urgent one, are there
     assert [order.rank for order in line.ready] == [1, 2]
-    line.goes_on.release()
-    line.goes_on.release()
-    assert line.begun.acquire(timeout=60)  # whichever ended, there is room now
     for _ in range(6):
         line.goes_on.release()
+    for _ in range(2):
+        assert line.begun.acquire(timeout=60)
     threads.end()
     threads.wait()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.worker import RANKS
 from cluster.scheduler import events as e
 from cluster.scheduler.ahead import RANK
 from cluster.scheduler.views import identity
@@ -16,7 +17,7 @@ from distprove.errors import ClusterError, UsageError
 from distprove.settings import ExecutorSettings
 from tests.cluster.scheduler.test_rules import Rig
 from tests.cluster.scheduler.world import SYSTEMS, make_job
-from tests.cluster.test_scheduler import Gate, Jobs, Toy, digests, gate, standing, toy, until, waiting  # noqa: F401
+from tests.cluster.test_scheduler import Gate, Jobs, Toy, at_the_prover, digests, gate, standing, toy, until, waiting  # noqa: F401
 from tests.support.toy_system import RESIDENT
 
 
@@ -180,7 +181,7 @@ def test_an_urgent_job_passes_a_long_one_of_another_key_on_the_same_device(
     in_flight: int,
 ) -> None:
     """As a WinningPoSt and then a WindowPoSt pass a sector's partitions, with all three keys resident. They wait for
-    those that the prover has already, at most as many as may be in flight."""
+    the one that the device is at, however many the prover has."""
     sizes = {"porep": 9, "window": 2, "winning": 1}
     ranks = {"porep": Priority.NORMAL, "window": Priority.HIGH, "winning": Priority.URGENT}
     systems = {name: toy(size, key=name.encode(), gate=gate) for name, size in sizes.items()}
@@ -193,14 +194,23 @@ def test_an_urgent_job_passes_a_long_one_of_another_key_on_the_same_device(
             jobs.start(name, system, rank=ranks[name].rank)
             if name == "porep":
                 assert gate.held.wait(120), "its first partition is being proven"
-        ready = {"window": sizes["window"], "winning": 1}
-        until(lambda: all(waiting(scheduler).get(job, (0, 0))[1] >= n for job, n in ready.items()), "it gets not ready")
+
+        def there() -> bool:
+            """Whether all orders of the urgent jobs are with the prover or ready."""
+            ranks = at_the_prover(scheduler)
+            return 0 in ranks and ranks.count(1) + waiting(scheduler)["window"][1] == sizes["window"]
+
+        until(there, "they get not ready")
         gate.open.set()
         for name, system in systems.items():
             jobs.proven(name, system)
             assert jobs.clients[name].cold is False
     order = [place.split()[0] for place in gate.came]
     first = order.index("winning")
-    assert order[:first] == ["porep"] * first
-    assert first <= in_flight
+    assert first == 1
+    assert order[0] == "porep"
     assert order[first:] == ["winning", "window", "window", *["porep"] * (sizes["porep"] - first)]
+
+
+def test_there_is_a_rank_for_each_priority() -> None:
+    assert len(Priority) == RANKS

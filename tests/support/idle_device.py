@@ -106,7 +106,7 @@ class IdleDevice(EmulatedDevice):
 
     def fetch(self, array: Array, stream: Stream | None = None) -> EmulatedFetch:
         known = np.full(array.shape, self.count(), array.dtype) if array.dtype == np.uint32 else np.zeros_like(array)
-        return EmulatedFetch(known, self.meter)
+        return EmulatedFetch(known, self.meter, self.traffic)
 
     def kernel(self, source: KernelSource, name: str) -> EmulatedKernel:
         return IdleKernel()

@@ -76,8 +76,7 @@ def test_a_key_is_listed_loaded_and_put_away_by_commands(folder: Path, where: li
     assert (view.state, view.cold) == (JobState.PROVED, False)
     assert "freed" in run("keys", "evict", *key, *where).stdout
     assert "not loaded" in run("keys", "evict", *key, *where).stdout
-    for less in (key[:2], key[2:]):
-        assert run("keys", "load", *less, *where).exit_code == 2, "it names no key"
+    assert run("keys", "load", *key[2:], *where).exit_code == 2, "it names no key"
 
 
 @pytest.mark.parametrize(
