@@ -39,6 +39,7 @@ def test_the_reference_has_every_command_and_its_options() -> None:
     verify = page[page.index("### distprove verify\n") :].partition("\n### ")[0]
     assert "| `--vk <list[Path]>` |" in verify
     assert "`--help`" not in page
+    assert "8; 1&lt;=x&lt;=1000" in page[page.index("### distprove demo\n") :].partition("\n### ")[0]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,12 @@ def _paragraphs(text: str) -> str:
 def _plain(text: str) -> str:
     """Text of a help, in which nothing but inline code is markup."""
     pieces = re.split(r"(`[^`]*`)", text)
-    return "".join(piece if piece.startswith("`") else re.sub(r"([*_<\[\]])", r"\\\1", piece) for piece in pieces)
+    return "".join(piece if piece.startswith("`") else _escaped(piece) for piece in pieces)
+
+
+def _escaped(text: str) -> str:
+    """Python's Markdown takes no backslash before `<`, so that is an entity."""
+    return re.sub(r"([*_\[\]])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
 
 
 def placed(text: str, source: str, place: str) -> str:
