@@ -29,32 +29,48 @@ def verify(
     ],
     vk: Annotated[Path, typer.Option(help="The verifying key to trust, likewise.")],
     public: Annotated[Path, typer.Option(help="The public witness, as its WriteTo writes it.")],
+    commitment_hash: Annotated[
+        str,
+        typer.Option(
+            help="The hash of commitments that the prover took: rfc9380, gnark's default, or keccak256 or sha256, as "
+            "for its contracts."
+        ),
+    ] = "rfc9380",
     as_json: AsJson = False,
 ) -> None:
     """Verify a proof that gnark made, over BN254 or BLS12-381. If it does not hold, the exit code is 1.
 
-    The files may be those of WriteRawTo too. Proofs of circuits with commitments (api.Commit, range checks) are
-    refused.
+    The files may be those of WriteRawTo too, and of circuits with commitments (api.Commit, range checks).
     """
     from distprove.formats.files import read_bounded
     from distprove.groth16 import gnark
-    from distprove.groth16.verifier import verify as holds
+    from distprove.groth16.gnark_commitments import HASHES, verify_committed
 
-    made = gnark.parse_proof(read_bounded(proof, gnark.MAX_PROOF_BYTES), str(proof))
-    key = gnark.parse_verifying_key(read_bounded(vk, gnark.MAX_KEY_BYTES), made.curve, str(vk))
-    values = gnark.parse_public(read_bounded(public, gnark.MAX_KEY_BYTES), made.curve, str(public))
-    if not holds(key, values, made):
+    if commitment_hash not in HASHES:
+        raise UsageError(f"--commitment-hash is one of {', '.join(HASHES)}, not {commitment_hash!r}")
+    made = gnark.parse_committed_proof(read_bounded(proof, gnark.MAX_PROOF_BYTES), str(proof))
+    trusted = gnark.parse_committed_key(read_bounded(vk, gnark.MAX_KEY_BYTES), made.proof.curve, str(vk))
+    key = trusted.key
+    values = gnark.parse_public(read_bounded(public, gnark.MAX_KEY_BYTES), key.curve, str(public))
+    if not verify_committed(trusted, values, made, commitment_hash):
         raise InvalidProof(f"{proof}: the proof does not hold for these public values under this key")
-    if key.weakness is not None:
-        warn(key.weakness)
+    if (weakness := trusted.weakness) is not None:
+        warn(weakness)
     if as_json:
-        print_json({"status": "verified", "curve": made.curve.name, "key": key.digest().hex(), "public": len(values)})
+        print_json(
+            {
+                **{"status": "verified", "curve": key.curve.name, "key": trusted.digest().hex(), "public": len(values)},
+                "commitments": len(trusted.committed),
+            }
+        )
         return
     table = facts_table()
     table.add_row("result", "verified: 1 proof of gnark")
-    table.add_row("curve", made.curve.title)
+    table.add_row("curve", key.curve.title)
     table.add_row("public", f"{len(values)} values")
-    table.add_row("key", key.digest().hex())
+    if trusted.committed:
+        table.add_row("commitments", str(len(trusted.committed)))
+    table.add_row("key", trusted.digest().hex())
     out().print(table)
 
 

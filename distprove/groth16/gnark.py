@@ -8,19 +8,20 @@ without flags, but for infinity over BLS12-381. Numbers are big-endian.
   old versions the counts of committed wires and of commitment keys.
 - A public witness: the counts of public, secret and all values (4 bytes each), and the values of 32 bytes.
 
-Circuits with commitments (gnark's `api.Commit`, and its range checks) have a verifier of another kind: their files are
-refused.
+Circuits with commitments (gnark's `api.Commit`, and its range checks) have a verifier of another kind
+(`gnark_commitments.py`), whose key ends with two points of G2 for each commitment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from distprove.errors import FormatError, InputError
 from distprove.groth16 import points
 from distprove.groth16.compressed_points import GNARK_BN254, ZCASH, Form
+from distprove.groth16.gnark_commitments import CommitmentKey, CommittedKey, CommittedProof
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
@@ -31,7 +32,8 @@ FORMS = {form.curve.name: form for form in (GNARK_BN254, ZCASH)}
 """The forms of points, by the names of their curves."""
 MAX_PROOF_BYTES = 1 << 12
 MAX_KEY_BYTES = 1 << 24
-_COUNT, _SCALAR = 4, 32
+MAX_COMMITMENTS = 16
+_COUNT, _WIRE, _SCALAR = 4, 8, 32
 _RAW_INFINITY = 0x40
 """The first byte of infinity in full over BLS12-381."""
 
@@ -67,16 +69,22 @@ class _Reader:
             raise FormatError(f"{what}: zero is not flagged as infinity")
         return points.one_from_bytes(form.curve, group, raw, what)
 
+    def wires(self) -> tuple[int, ...]:
+        """The next list of committed wires."""
+        count = self.count()
+        data = self.take(count * _WIRE)
+        return tuple(int.from_bytes(data[at : at + _WIRE], "big") for at in range(0, len(data), _WIRE))
+
     def end(self) -> None:
         if self.left:
             raise FormatError(f"{self.what}: {self.left} bytes follow its content")
 
-    def no_commitments(self, count: int) -> None:
-        if count:
-            raise InputError(
-                f"{self.what}: of a circuit with commitments (gnark's api.Commit, range checks), which this verifier "
-                "does not know"
-            )
+    def commitments(self) -> int:
+        """The next count of commitments or of their keys."""
+        count = self.count()
+        if count > MAX_COMMITMENTS:
+            raise FormatError(f"{self.what}: {count} commitments, of {MAX_COMMITMENTS} at most")
+        return count
 
 
 def form_of(curve: Curve) -> Form:
@@ -94,35 +102,43 @@ def parse_proof(data: bytes, what: str = "proof") -> Groth16Proof:
 
     Raises FormatError, InputError for a proof with commitments.
     """
-    for form in FORMS.values():
-        for per in (1, 2):
-            body = per * (2 * form.size(Group.G1) + form.size(Group.G2))
-            if len(data) == body or len(data) == body + _COUNT + per * form.size(Group.G1):
-                return _proof(_Reader(form, data, what))
-    for form, count in _with_commitments(data):
-        _Reader(form, data, what).no_commitments(count)
-    raise FormatError(f"{what}: no proof of gnark has {len(data)} bytes")
+    made = parse_committed_proof(data, what)
+    if len(made.commitments):
+        raise _committed(what)
+    return made.proof
 
 
-def _proof(reader: _Reader) -> Groth16Proof:
-    a, b, c = (reader.point(group, name) for group, name in ((Group.G1, "A"), (Group.G2, "B"), (Group.G1, "C")))
-    if reader.left:
-        reader.no_commitments(reader.count())
-        if not points.is_infinity(reader.point(Group.G1, "proof of knowledge")):
-            raise FormatError(f"{reader.what}: has a proof of knowledge, and no commitments")
-    reader.end()
-    return Groth16Proof(reader.form.curve, a, b, c)
-
-
-def _with_commitments(data: bytes) -> Iterator[tuple[Form, int]]:
-    """The form and count of a proof with commitments, by its size."""
+def parse_committed_proof(data: bytes, what: str = "proof") -> CommittedProof:
+    """A proof as `parse_proof` reads it, with as many commitments as it has. Raises FormatError."""
     for form in FORMS.values():
         for per in (1, 2):
             point = per * form.size(Group.G1)
             at = 2 * point + per * form.size(Group.G2)
             count = int.from_bytes(data[at : at + _COUNT], "big")
-            if len(data) == at + _COUNT + (count + 1) * point:
-                yield form, count
+            if len(data) == at or len(data) == at + _COUNT + (count + 1) * point:
+                return _proof(_Reader(form, data, what))
+    raise FormatError(f"{what}: no proof of gnark has {len(data)} bytes")
+
+
+def _proof(reader: _Reader) -> CommittedProof:
+    curve = reader.form.curve
+    a, b, c = (reader.point(group, name) for group, name in ((Group.G1, "A"), (Group.G2, "B"), (Group.G1, "C")))
+    commitments: list[Words] = []
+    knowledge = point_from_ints(curve, Group.G1, None)
+    if reader.left:
+        commitments = [reader.point(Group.G1, f"commitment {k}") for k in range(reader.commitments())]
+        knowledge = reader.point(Group.G1, "proof of knowledge")
+        if not commitments and not points.is_infinity(knowledge):
+            raise FormatError(f"{reader.what}: has a proof of knowledge, and no commitments")
+    reader.end()
+    stacked = np.array(commitments, dtype=np.uint64).reshape(len(commitments), curve.point_limbs(Group.G1))
+    return CommittedProof(Groth16Proof(curve, a, b, c), stacked, knowledge)
+
+
+def _committed(what: str) -> InputError:
+    return InputError(
+        f"{what}: of a circuit with commitments (gnark's api.Commit, range checks); only `gnark verify` takes those"
+    )
 
 
 def format_proof(proof: Groth16Proof) -> bytes:
@@ -142,6 +158,14 @@ def parse_verifying_key(data: bytes, curve: Curve, what: str = "verifying key") 
     [beta]_1 and [delta]_1, which verifiers do not use, must be points but are not compared. Raises FormatError,
     InvalidKey, and InputError for a key with commitments.
     """
+    read = parse_committed_key(data, curve, what)
+    if read.committed:
+        raise _committed(what)
+    return read.key
+
+
+def parse_committed_key(data: bytes, curve: Curve, what: str = "verifying key") -> CommittedKey:
+    """A key as `parse_verifying_key` reads it, with as many commitments as it has. Raises FormatError, InvalidKey."""
     reader = _Reader(form_of(curve), data, what)
     alpha1, _ = reader.point(Group.G1, "alpha"), reader.point(Group.G1, "beta in G1")
     beta2, gamma2 = reader.point(Group.G2, "beta"), reader.point(Group.G2, "gamma")
@@ -150,11 +174,19 @@ def parse_verifying_key(data: bytes, curve: Curve, what: str = "verifying key") 
     if not 0 < count <= reader.left // reader.form.size(Group.G1):
         raise FormatError(f"{what}: {count} points of K in {reader.left} bytes")
     ic = np.stack([reader.point(Group.G1, f"K[{k}]") for k in range(count)])
+    committed: tuple[tuple[int, ...], ...] = ()
+    keys: tuple[CommitmentKey, ...] = ()
     if reader.left:
-        reader.no_commitments(reader.count())
-        reader.no_commitments(reader.count())
+        committed = tuple(reader.wires() for _ in range(reader.commitments()))
+        keys = tuple(_commitment_key(reader, k) for k in range(reader.commitments()))
     reader.end()
-    return VerificationKey(curve, alpha1=alpha1, beta2=beta2, gamma2=gamma2, delta2=delta2, ic=ic)
+    key = VerificationKey(curve, alpha1=alpha1, beta2=beta2, gamma2=gamma2, delta2=delta2, ic=ic)
+    return CommittedKey(key, committed, keys)
+
+
+def _commitment_key(reader: _Reader, place: int) -> CommitmentKey:
+    g, g_sigma_neg = (reader.point(Group.G2, f"{name} of commitment {place}") for name in ("g", "-sigma g"))
+    return CommitmentKey(g, g_sigma_neg)
 
 
 def format_verifying_key(key: VerificationKey) -> bytes:

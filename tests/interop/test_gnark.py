@@ -13,10 +13,14 @@ import pytest
 
 import distprove
 from distprove.groth16.export import export_for_gnark
+from distprove.groth16.gnark import parse_committed_key, parse_committed_proof, parse_public
+from distprove.groth16.gnark_commitments import verify_committed
 from distprove.proof import Proof
+from kernels.maths.curves import BLS12_381, BN254
 
 BUILT = Path(__file__).parent / "gnark" / "gnark"
 GNARK = Path(os.environ.get("DISTPROVE_GNARK", BUILT))
+CURVES = {"bn254": BN254, "bls12-381": BLS12_381}
 pytestmark = pytest.mark.skipif(not GNARK.exists(), reason="no gnark: go build makes it")
 
 
@@ -50,3 +54,26 @@ def test_gnark_accepts_our_proofs_under_its_keys(curve: str, tmp_path: Path) -> 
         other[-1] ^= 1
         (tmp_path / "other").write_bytes(other)
         assert gnark("verify", curve, tmp_path / "vk", proof, tmp_path / "other") == "false"
+
+
+@pytest.mark.parametrize("curve", ["bn254", "bls12-381"])
+def test_gnark_and_we_agree_on_proofs_with_commitments(curve: str, tmp_path: Path) -> None:
+    gnark("commit", curve, tmp_path)
+    vk, proof, public = (tmp_path / name for name in ("vk", "proof", "public"))
+    size = (len(proof.read_bytes()) - 4) // 7  # of a point of G1
+    swapped = bytearray(proof.read_bytes())
+    first, second = slice(4 * size + 4, 5 * size + 4), slice(5 * size + 4, 6 * size + 4)
+    swapped[first], swapped[second] = swapped[second], swapped[first]
+    other = bytearray(public.read_bytes())
+    other[-1] ^= 1
+    (tmp_path / "swapped").write_bytes(swapped)
+    (tmp_path / "other").write_bytes(other)
+    for files, holds in (
+        ((vk, proof, public), True),
+        ((vk, tmp_path / "swapped", public), False),
+        ((vk, proof, tmp_path / "other"), False),
+    ):
+        assert gnark("verify", curve, *files) == str(holds).lower()
+        key, made, values = (path.read_bytes() for path in files)
+        read = parse_committed_key(key, CURVES[curve])
+        assert verify_committed(read, parse_public(values, CURVES[curve]), parse_committed_proof(made)) == holds

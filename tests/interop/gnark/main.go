@@ -1,7 +1,8 @@
 // Makes keys, circuits and witnesses with gnark itself, and judges proofs with its own verifier:
 //
 //	gnark make bn254|bls12-381 DIR             a circuit's pk, vk (compressed and raw), c.r1cs, w.wtns, proof, public
-//	gnark commit bn254|bls12-381 DIR           pk and vk of a circuit with a commitment (api.Commit)
+//	gnark commit bn254|bls12-381 DIR [HASH]    pk, vk, proof and public of a circuit with commitments (api.Commit),
+//	                                           hashed as gnark does by default, or by keccak256 or sha256
 //	gnark verify bn254|bls12-381 VK PROOF PUBLIC
 //
 // verify prints true or false, or ends with an error.
@@ -9,7 +10,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,11 +20,12 @@ import (
 	"distprove/gnark/export"
 
 	"github.com/consensys/gnark-crypto/ecc"
+	"github.com/consensys/gnark/backend"
 	"github.com/consensys/gnark/backend/groth16"
 	"github.com/consensys/gnark/backend/witness"
-	"github.com/consensys/gnark/constraint"
 	"github.com/consensys/gnark/frontend"
 	"github.com/consensys/gnark/frontend/cs/r1cs"
+	"golang.org/x/crypto/sha3"
 )
 
 // circuit has two public values, the root of a cubic, and bits of secrets that decide a sum.
@@ -43,7 +47,7 @@ func (c *circuit) Define(api frontend.API) error {
 	return nil
 }
 
-// committed commits to two of its secrets.
+// committed commits to two of its secrets, and then to a public value, a secret and the first commitment.
 type committed struct{ circuit }
 
 func (c *committed) Define(api frontend.API) error {
@@ -55,6 +59,11 @@ func (c *committed) Define(api frontend.API) error {
 		return err
 	}
 	api.AssertIsDifferent(commitment, c.X)
+	second, err := api.(frontend.Committer).Commit(c.Z, c.W[1], commitment)
+	if err != nil {
+		return err
+	}
+	api.AssertIsDifferent(second, commitment)
 	return nil
 }
 
@@ -69,6 +78,7 @@ func assignment() *circuit {
 	return &made
 }
 
+var hashes = map[string]func() hash.Hash{"keccak256": sha3.NewLegacyKeccak256, "sha256": sha256.New}
 var curves = map[string]ecc.ID{"bn254": ecc.BN254, "bls12-381": ecc.BLS12_381}
 
 func main() {
@@ -83,14 +93,17 @@ func run(args []string) error {
 	case len(args) == 5 && args[0] == "verify" && curves[args[1]] != 0:
 		return verify(curves[args[1]], args[2], args[3], args[4])
 	case len(args) == 3 && args[0] == "make" && curves[args[1]] != 0:
-		return makeFiles(curves[args[1]], &circuit{}, args[2], true)
+		return makeFiles(curves[args[1]], &circuit{}, args[2])
 	case len(args) == 3 && args[0] == "commit" && curves[args[1]] != 0:
-		return makeFiles(curves[args[1]], &committed{}, args[2], false)
+		return makeFiles(curves[args[1]], &committed{}, args[2])
+	case len(args) == 4 && args[0] == "commit" && curves[args[1]] != 0 && hashes[args[3]] != nil:
+		return makeFiles(curves[args[1]], &committed{}, args[2], backend.WithProverHashToFieldFunction(hashes[args[3]]()))
 	}
 	return fmt.Errorf("usage: gnark make|commit CURVE DIR, or gnark verify CURVE VK PROOF PUBLIC")
 }
 
-func makeFiles(id ecc.ID, of frontend.Circuit, dir string, prove bool) error {
+// makeFiles writes keys and a proof of a circuit, and the circuit and its witness for one without commitments.
+func makeFiles(id ecc.ID, of frontend.Circuit, dir string, options ...backend.ProverOption) error {
 	compiled, err := frontend.Compile(id.ScalarField(), r1cs.NewBuilder, of)
 	if err != nil {
 		return err
@@ -99,13 +112,29 @@ func makeFiles(id ecc.ID, of frontend.Circuit, dir string, prove bool) error {
 	if err != nil {
 		return err
 	}
-	files := map[string]func(io.Writer) (int64, error){
-		"pk": pk.WriteTo, "pk.raw": pk.WriteRawTo, "vk": vk.WriteTo, "vk.raw": vk.WriteRawTo,
+	full, err := frontend.NewWitness(assignment(), id.ScalarField())
+	if err != nil {
+		return err
 	}
-	if prove {
-		if err := proveInto(id, compiled, pk, dir, files); err != nil {
+	if _, plain := of.(*circuit); plain {
+		if err := export.R1CS(filepath.Join(dir, "c.r1cs"), compiled); err != nil {
 			return err
 		}
+		if err := export.Witness(filepath.Join(dir, "w.wtns"), compiled, full); err != nil {
+			return err
+		}
+	}
+	proof, err := groth16.Prove(compiled, pk, full, options...)
+	if err != nil {
+		return err
+	}
+	public, err := full.Public()
+	if err != nil {
+		return err
+	}
+	files := map[string]func(io.Writer) (int64, error){
+		"pk": pk.WriteTo, "pk.raw": pk.WriteRawTo, "vk": vk.WriteTo, "vk.raw": vk.WriteRawTo,
+		"proof": proof.WriteTo, "proof.raw": proof.WriteRawTo, "public": public.WriteTo,
 	}
 	for name, writeTo := range files {
 		var content bytes.Buffer
@@ -116,32 +145,6 @@ func makeFiles(id ecc.ID, of frontend.Circuit, dir string, prove bool) error {
 			return err
 		}
 	}
-	return nil
-}
-
-func proveInto(
-	id ecc.ID, compiled constraint.ConstraintSystem, pk groth16.ProvingKey, dir string,
-	files map[string]func(io.Writer) (int64, error),
-) error {
-	if err := export.R1CS(filepath.Join(dir, "c.r1cs"), compiled); err != nil {
-		return err
-	}
-	full, err := frontend.NewWitness(assignment(), id.ScalarField())
-	if err != nil {
-		return err
-	}
-	if err := export.Witness(filepath.Join(dir, "w.wtns"), compiled, full); err != nil {
-		return err
-	}
-	proof, err := groth16.Prove(compiled, pk, full)
-	if err != nil {
-		return err
-	}
-	public, err := full.Public()
-	if err != nil {
-		return err
-	}
-	files["proof"], files["public"] = proof.WriteTo, public.WriteTo
 	return nil
 }
 
