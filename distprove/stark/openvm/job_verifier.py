@@ -14,6 +14,7 @@ from distprove.formats import canonical
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.proof import Proof
+from distprove.stark.heights import encode_heights
 from distprove.stark.openvm.expected import hex_of
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.key_file import key_from_bytes, key_to_bytes, read_key
@@ -24,6 +25,9 @@ from distprove.system import PartitionProof
 
 KEY, PROOF = "key.bin", ".bin"
 """The name of an exported key, and the end of those of proofs."""
+HEIGHTS, ENCODED = "heights", "proof"
+"""The data of a partition: the heights of its traces, as `distprove.proof.heights_of` reads them, and the proof as
+OpenVM encodes it."""
 
 
 class SwirlVerifier:
@@ -50,7 +54,7 @@ class SwirlVerifier:
         """Raises FormatError or InvalidProof for a proof that does not hold."""
         made = proof_in(proof)
         verify(self.key, made)
-        return public_values(made) == proof.public
+        return (stated_values(made), stated_heights(made)) == (proof.public, proof.data[HEIGHTS])
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
         return all(map(self.verify, proofs))
@@ -84,17 +88,33 @@ def key_in(record: dict[str, Any]) -> OpenVmKey:
     return key_from_bytes(file, "the proof's own key")
 
 
+def partition_proof(name: str, digest: bytes, proof: OpenVmProof) -> PartitionProof:
+    """The proof as that of a partition. Its public values and its heights are all that the proof states, so that a
+    job's digest fixes them."""
+    data = {HEIGHTS: stated_heights(proof), ENCODED: proof.to_bytes()}
+    return PartitionProof(name, digest, stated_values(proof), data)
+
+
 def proof_in(proof: PartitionProof) -> OpenVmProof:
     """The proof of a partition. Raises FormatError."""
-    data = proof.data.get("proof")
-    if proof.data.keys() != {"proof"} or not isinstance(data, bytes):
+    if proof.data.keys() != {HEIGHTS, ENCODED} or not all(isinstance(each, bytes) for each in proof.data.values()):
         raise FormatError(f"partition {proof.name}: no proof of OpenVM")
-    return OpenVmProof.from_bytes(data, f"partition {proof.name}")
+    return OpenVmProof.from_bytes(proof.data[ENCODED], f"partition {proof.name}")
 
 
-def public_values(proof: OpenVmProof) -> tuple[int, ...]:
-    """The public values of all AIRs, in the key's order."""
-    return tuple(value for values in proof.public_values for value in values.tolist())
+def stated_values(proof: OpenVmProof) -> tuple[int, ...]:
+    """Of each AIR with a trace, in the key's order, the public values and then the elements of its commitments to
+    cached traces. Together with `stated_heights` they determine which value is whose."""
+    stated = list[int]()
+    for trace, values in zip(proof.traces, proof.public_values, strict=True):
+        stated += values.tolist()
+        stated += [] if trace is None else trace.cached_roots.reshape(-1).tolist()
+    return tuple(stated)
+
+
+def stated_heights(proof: OpenVmProof) -> bytes:
+    """log2 of the rows of each AIR's trace, a byte for each AIR of the key, `ABSENT` for one without a trace."""
+    return encode_heights([None if trace is None else trace.log_height for trace in proof.traces])
 
 
 def export(proof: Proof, folder: Path) -> Exported:
@@ -107,6 +127,6 @@ def export(proof: Proof, folder: Path) -> Exported:
         out.write_new(KEY, proof.verification_key["file"])
         for name, partition in zip(names, proof.partitions, strict=True):
             proof_in(partition)
-            out.write_new(name, partition.data["proof"])
+            out.write_new(name, partition.data[ENCODED])
     command = ("distprove", "verify", str(folder / names[0]), "--openvm-key", str(folder / KEY))
     return Exported(names, command, checks_all=False, own_key=True)

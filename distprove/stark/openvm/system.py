@@ -18,7 +18,7 @@ from distprove.groth16.input_places import WHOLE_WITNESS, content_at, places_of
 from distprove.options import InputFile
 from distprove.stark.openvm.container import TRACES_MAGIC, Container
 from distprove.stark.openvm.expected import hex_of
-from distprove.stark.openvm.job_verifier import SwirlVerifier, public_values
+from distprove.stark.openvm.job_verifier import SwirlVerifier, partition_proof
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.key_file import read_key
 from distprove.stark.openvm.options import SwirlOptions
@@ -153,8 +153,7 @@ class SwirlProver:
             busy.end()
         times, moved = steps.times, self._backend.traffic.since(traffic)
         times.on_device, times.to_device, times.to_host = busy.time(), moved.to_device, moved.to_host
-        made = PartitionProof(partition.name, partition.digest, public_values(proof), {"proof": proof.to_bytes()})
-        return made, times
+        return partition_proof(partition.name, partition.digest, proof), times
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
         """Raise UnsatisfiedWitness if a proof that the CPU makes of the traces does not verify either."""

@@ -12,11 +12,13 @@ import pytest
 
 from distprove.errors import FormatError, InvalidProof, UnsatisfiedWitness
 from distprove.options import InputFile
+from distprove.proof import Proof
+from distprove.stark.openvm.commitment import commit
 from distprove.stark.openvm.entry import ENTRY
 from distprove.stark.openvm.job_verifier import SwirlVerifier
 from distprove.stark.openvm.options import SwirlOptions
 from distprove.stark.openvm.system import SwirlSystem
-from distprove.stark.openvm.traces import read_traces, traces_to_bytes
+from distprove.stark.openvm.traces import AirTrace, CachedMain, read_traces, traces_to_bytes
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
@@ -107,20 +109,59 @@ def test_false_traces_are_diagnosed(tmp_path: Path) -> None:
             prover.diagnose(partition, witness)
 
 
-def test_a_partition_that_states_other_public_values_is_refused() -> None:
-    verifier = SwirlVerifier(key_of("fibonacci"))
-    public = tuple(int(v) for values in proof_of_public("fibonacci") for v in values)
-    good = PartitionProof("one", bytes(32), public, {"proof": proof_bytes("fibonacci")})
+@pytest.mark.parametrize("name", ["fibonacci", "cached"])
+def test_a_partition_that_states_anything_else_is_refused(name: str) -> None:
+    """Public values, commitments to cached traces and heights are those of the proof."""
+    verifier, encoded = SwirlVerifier(key_of(name)), proof_bytes(name)
+    [trace] = read_traces(GOLDEN / name / "traces.bin", key_of(name))
+    public = (*trace.public_values, *(int(v) for part in trace.cached for v in part.root))
+    heights = bytes([trace.height.bit_length() - 1])
+    good = PartitionProof("one", bytes(32), public, {"heights": heights, "proof": encoded})
     assert verifier.verify(good)
     assert not verifier.verify(replace(good, public=(*public[:-1], public[-1] + 1)))
     assert not verifier.verify_batch([good, replace(good, public=())])
-    for data in ({}, {"proof": "x"}, {"proof": b""}, {"proof": proof_bytes("cached")}):
+    assert not verifier.verify(replace(good, data={"heights": bytes([heights[0] + 1]), "proof": encoded}))
+    other = proof_bytes("cached" if name == "fibonacci" else "fibonacci")
+    for proof in ("x", b"", other):
         with pytest.raises((FormatError, InvalidProof)):
+            verifier.verify(replace(good, data={"heights": heights, "proof": proof}))
+    for data in ({}, {"proof": encoded}, {"heights": "5", "proof": encoded}, {"heights": heights}):
+        with pytest.raises(FormatError):
             verifier.verify(replace(good, data=data))
 
 
-def proof_of_public(name: str) -> list[np.ndarray]:
-    return [np.array(trace.public_values) for trace in read_traces(GOLDEN / name / "traces.bin", key_of(name))]
+def test_a_job_digest_fixes_cached_traces_and_heights(tmp_path: Path) -> None:
+    """OpenVM commits to a program by a cached trace: proofs of other ones are another job, whatever their public values
+    are. Traces of zeros satisfy this AIR."""
+    name = "cached"
+    [golden] = read_traces(GOLDEN / name / "traces.bin", key_of(name))
+    made = list[Proof]()
+    with CpuBackend(threads=1) as backend:
+        for height in (None, golden.height, golden.height // 2):
+            trace = golden if height is None else zeros(golden, height, backend)
+            path = tmp_path / "one.bin"
+            path.write_bytes(traces_to_bytes([trace]))
+            system = SwirlSystem(key_path(name), [InputFile("one", path)])
+            [partition] = system.plan()
+            witness = system.synthesiser({}, 1).synthesise(partition)
+            proof, _ = system.prover({}, backend).prove_partition(partition, witness)
+            made.append(Proof.assemble(system, [proof]))
+    for proof in made:
+        proof.verify(system, proof.job_digest)
+    expected, *others = made
+    for other in others:
+        with pytest.raises(InvalidProof, match="the proof is of job"):
+            other.verify(system, expected.job_digest)
+
+
+def zeros(like: AirTrace, height: int, backend: CpuBackend) -> AirTrace:
+    """A trace of zeros with the columns of another one, of the key `cached`."""
+    params, kernels = key_of("cached").params, backend.openvm
+    columns = [
+        np.zeros((len(part), height), dtype=np.uint32) for part in (like.common, *(c.columns for c in like.cached))
+    ]
+    roots = [commit(kernels, params, [kernels.load(part)]).tree.root for part in columns[1:]]
+    return replace(like, common=columns[0], cached=tuple(map(CachedMain, roots, columns[1:])))
 
 
 @pytest.mark.parametrize("record", [{}, {"file": "x"}, {"file": b"x"}, {"file": b"", "more": 1}])
@@ -155,7 +196,7 @@ def test_traces_of_the_next_partition_are_copied_ahead(tmp_path: Path) -> None:
         first, second = (prover.stage(*each) for each in work)
         assert device.in_staging > 0
         proof, times = first.start().result()
-        assert proof.data == {"proof": proof_bytes("mixed")}
+        assert proof.data["proof"] == proof_bytes("mixed")
         assert times.to_device > 0
         first.release()
         second.release()
