@@ -229,6 +229,8 @@ class Machine {
   void link();
   void forget_marks();
   const Op* find(u32 address) const;
+  // Where a jump or branch leads that has no index yet: modulo 2^32 in RV32IM, and modulo 2^64 in RV64IM.
+  u64 target_of(const Op& op) const;
   Stop bad_target(const Op& op, u64 target) const;
   // Allow an access of `size` bytes in a page that is not open for it, or say why not; LIMIT if it is allowed.
   Stop open_page(u64 address, u32 size, bool store);

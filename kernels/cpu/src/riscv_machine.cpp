@@ -90,7 +90,8 @@ void Machine::decode(const Segment& segment) {
 void Machine::link() {
   for (Op& op : ops_) {
     if (op.code < BEQ || op.code > JAL) continue;
-    const Op* const target = find(op.imm);
+    const u64 address = target_of(op);
+    const Op* const target = address >> 32 == 0 ? find((u32)address) : nullptr;
     if (target == nullptr || target == &op)
       op.code += TO_BAD;
     else
@@ -118,6 +119,10 @@ const Op* Machine::find(u32 address) const {
 u32 Machine::word() const {
   const Op* const op = find(pc_);
   return op != nullptr ? words_[op - ops_.data()] : 0;
+}
+
+u64 Machine::target_of(const Op& op) const {
+  return wide_ ? (u64)((i64)op.pc + (i32)(op.imm - op.pc)) : op.imm;
 }
 
 Stop Machine::bad_target(const Op& op, u64 target) const {

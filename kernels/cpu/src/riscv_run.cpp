@@ -360,7 +360,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   }                                                                                                    \
   BAD_##name##_ : {                                                                                    \
     const X a = x[op->rs1], b = x[op->rs2];                                                            \
-    if (condition) TRAP(bad_target(*op, op->imm), op->imm);                                            \
+    if (condition) TRAP(bad_target(*op, target_of(*op)), target_of(*op));                              \
     if constexpr (RECORD) record(*op, a, b, 0, 0, op->pc + 4);                                         \
     ++op;                                                                                              \
     GO();                                                                                              \
@@ -414,7 +414,7 @@ JAL_:
   if constexpr (SEGMENT) leave(op, ops + op->imm);
   WRITE(0, 0, op->pc + 4, ops + op->imm, following->pc);
 BAD_JAL_:
-  TRAP(bad_target(*op, op->imm), op->imm);
+  TRAP(bad_target(*op, target_of(*op)), target_of(*op));
 JALR_: {
   const X a = x[op->rs1], sum = (a + extended<X>(op->imm)) & ~(X)1;
   if constexpr (WIDE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from distprove.stark.riscv.executor import Execution, Stop, Trap
 from distprove.stark.riscv.program import RiscV
 from tests.stark.riscv.test_executor import BASE_REGISTERS, DATA, NEAR, REGISTER, STATES, check_run, sequence
 from tests.support import riscv_asm as asm
-from tests.support.riscv_elf import code_file
+from tests.support.riscv_elf import EXECUTE, READ, code_file, elf64_file, elf_file
+from tests.support.riscv_oracle import Trapped
+from tests.support.riscv_oracle import run as plain_run
 
 CORNERS = st.sampled_from(
     [
@@ -111,6 +114,24 @@ def test_traps(name: str) -> None:
     assert state.stop == stop
     assert about is None or state.about == about
     assert all(len(line.split()[1]) == 18 for line in state.lines()[:1])
+
+
+@pytest.mark.parametrize(("at", "to"), [(0xFFFFFF00, 0x1000), (0x1000, 0xFFFFFF00)])
+def test_a_target_does_not_come_round_2_to_the_32(at: int, to: int) -> None:
+    """A jump over an end of the addresses of 32 bits leads to a program in RV32IM, and to none in RV64IM, whose tables
+    know no such target. The nearest program is too far for a branch."""
+    offset = (to - at + (1 << 31)) % (1 << 32) - (1 << 31)
+    codes = (at, [asm.jal(1, offset), *asm.leave(3)]), (to, asm.leave(7))
+    segments = [(address, struct.pack(f"<{len(code)}I", *code), READ | EXECUTE) for address, code in codes]
+    assert Execution(parse_elf(elf_file(segments, at), "narrow")).run().exit_code == 7
+    wide = parse_elf(elf64_file(segments, at), "wide")
+    with pytest.raises(Trapped, match="no instruction"):
+        plain_run(wide.image())
+    with pytest.raises(Trap) as trapped:
+        Execution(wide).run()
+    state = trapped.value.state
+    assert state is not None
+    assert (state.stop, state.about) == (Stop.OUTSIDE, (at + offset) % (1 << 64))
 
 
 def test_the_same_word_is_another_instruction() -> None:
