@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
 import struct
@@ -28,7 +29,8 @@ _FRONT = struct.Struct("<8sQ")
 
 
 class Container:
-    """A file's header and arrays. Each array is read once: no two may overlap, and together they end the file."""
+    """A file's header and arrays. Each array is read once: no two may overlap, and together they end the file. So the
+    work on a file is bounded by its size."""
 
     def __init__(self, data: bytes | memoryview, magic: bytes, name: str, what: str) -> None:
         """Parse a file that begins with `magic`, whose header names its format `name`. Arrays lie in `data`, if they
@@ -51,6 +53,7 @@ class Container:
         self.header = {key: value for key, value in header.items() if key not in ("format", "version")}
         self._body = memoryview(data)[begin:]
         self._taken: list[tuple[int, int]] = []
+        """Beginnings and ends of the arrays that were read, ascending."""
 
     @classmethod
     def read(cls, path: Path, magic: bytes, name: str) -> Container:
@@ -71,7 +74,7 @@ class Container:
         size = 4 * math.prod(lengths)
         if offset < 0 or offset % ALIGNMENT or offset + size > len(self._body):
             raise FormatError(f"{self.what}: an array outside of the file, or not aligned")
-        self._taken.append((offset, offset + size))
+        self._take(offset, offset + size)
         words: Elements = np.frombuffer(self._body[offset : offset + size], dtype="<u4").astype(np.uint32, copy=False)
         return words.reshape(lengths)
 
@@ -82,13 +85,16 @@ class Container:
             raise FormatError(f"{self.what}: an element that is not below {P}")
         return found
 
+    def _take(self, start: int, stop: int) -> None:
+        """Note the place of an array. Raises FormatError if it overlaps another one."""
+        at = bisect.bisect(self._taken, (start, stop))
+        if (at and self._taken[at - 1][1] > start) or (at < len(self._taken) and self._taken[at][0] < stop):
+            raise FormatError(f"{self.what}: arrays overlap")
+        self._taken.insert(at, (start, stop))
+
     def end(self) -> None:
-        """Raise FormatError unless the arrays that were taken are apart, and the last one ends the file."""
-        last = 0
-        for start, stop in sorted(self._taken):
-            if start < last:
-                raise FormatError(f"{self.what}: arrays overlap")
-            last = max(last, stop)
+        """Raise FormatError unless the last one of the arrays that were taken ends the file."""
+        last = self._taken[-1][1] if self._taken else 0
         if last != len(self._body):
             raise FormatError(f"{self.what}: {len(self._body) - last} bytes behind its last array")
 

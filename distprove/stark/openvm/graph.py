@@ -16,6 +16,8 @@ from kernels.maths.babybear import Elements, P
 
 Kind = NodeKind
 MAX_BUS = 1 << 16
+MOST_DEGREE = 1 << 16
+"""The degree that stands for itself and all above. A file of some MB could have nodes of degree 2^400000."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,12 @@ class Graph:
                 raise FormatError(f"{what}: an interaction has no message, or refers to no node")
 
     def degrees(self) -> list[int]:
-        """The degree of each node: a column counts 1, and so does a selector of rows, the transition too."""
+        """The degree of each node, at most `MOST_DEGREE`: a column counts 1, and so does a selector of rows, the
+        transition too."""
         found = list[int]()
         for kind, a, b, _ in self.nodes.tolist():
             if kind == Kind.MUL:
-                found.append(found[a] + found[b])
+                found.append(min(found[a] + found[b], MOST_DEGREE))
             elif kind in (Kind.ADD, Kind.SUB):
                 found.append(max(found[a], found[b]))
             elif kind == Kind.NEG:

@@ -151,6 +151,10 @@ def _air(file: Container, header: Any, params: SystemParams, what: str) -> OpenV
         },
         what,
     )
+    try:
+        air["name"].encode()
+    except UnicodeEncodeError:  # JSON can escape half of a pair, and no file can hold it
+        raise FormatError(f"{what}: half of a surrogate pair is in its name") from None
     widths = _widths(air["width"], what)
     if (air["preprocessed"] is None) != (widths.preprocessed is None):
         raise FormatError(f"{what}: a preprocessed trace without a width, or the reverse")

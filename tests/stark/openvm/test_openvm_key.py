@@ -8,9 +8,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from distprove.errors import FormatError, InputError, InvalidKey
+from distprove.stark.openvm.graph import MOST_DEGREE, Graph, Kind
 from distprove.stark.openvm.key_file import key_from_bytes, read_key
 from tests.support.openvm_golden import NAMES, key_of, key_path
 
@@ -105,6 +107,7 @@ def test_every_node_is_bound() -> None:
         ("fibonacci", lambda h: h["airs"][0]["nodes"].update(offset=-64)),
         ("fibonacci", lambda h: h["airs"][0]["nodes"]["shape"].append(1)),
         ("fibonacci", lambda h: h["airs"].append(copy.deepcopy(h["airs"][0]))),
+        ("fibonacci", lambda h: h["airs"][0].update(name="\ud800")),
         ("interactions", lambda h: h["airs"][0]["interactions"][0].update(message=[])),
         ("interactions", lambda h: h["airs"][0]["interactions"][0].update(bus=1 << 16)),
         ("preprocessed", lambda h: h["airs"][0].update(preprocessed=None)),
@@ -134,3 +137,17 @@ def test_refuses_files_that_are_none(tmp_path: Any) -> None:
         key_from_bytes(data[:end] + b"\1" + data[end + 1 :])
     with pytest.raises(InputError):
         read_key(tmp_path / "none")
+
+
+def test_work_on_a_file_is_bounded_by_its_size() -> None:
+    """An array is read once, however many AIRs name it. A chain of squares has a degree of bounded size."""
+    header, body = parts("fibonacci")
+    header["airs"] *= 3
+    with pytest.raises(FormatError, match="arrays overlap"):
+        key_from_bytes(joined(header, body))
+    squares = np.zeros((20_000, 4), dtype=np.uint32)
+    squares[0] = Kind.MAIN, 0, 0, 0
+    squares[1:, 0], squares[1:, 1:3] = Kind.MUL, np.arange(len(squares) - 1)[:, None]
+    degrees = Graph(squares, (len(squares) - 1,), ()).degrees()
+    assert degrees[:17] == [1 << k for k in range(17)]
+    assert {*degrees[17:]} == {MOST_DEGREE}
