@@ -67,7 +67,7 @@ class Line:
             return turn
 
     def _may_pass(self, turn: Turn, rank: int) -> bool:
-        return turn.rank > rank and not turn.at_head and (self.passes_staged or not turn.is_staged)
+        return turn.rank > rank and not turn.at_head and (self.passes_staged or not turn.holds_memory)
 
     def _wait(self, arrived: Callable[[], bool]) -> None:
         with self._changed:
@@ -93,6 +93,8 @@ class Turn:
         self._left_head = False
         self.is_staged = False
         """Whether the next place may be staged."""
+        self.holds_memory = False
+        """Whether it is staged itself."""
         self.at_head = False
         """Whether it has come to the head, so that nobody goes before it any more."""
         self.begun = False
@@ -119,10 +121,10 @@ class Turn:
         needs."""
         self._line._wait(lambda: all(turn.is_staged for turn in self._line._in_front(self)))
 
-    def let_stage(self) -> None:
-        """Let the next place be staged."""
+    def let_stage(self, *, holds_memory: bool = False) -> None:
+        """Let the next place be staged: this one is, and holds memory, or needs no staging."""
         with self._line._changed:
-            self.is_staged = True
+            self.is_staged, self.holds_memory = True, holds_memory
             self._line._changed.notify_all()
 
     def wait_for_head(self) -> float:
@@ -146,13 +148,13 @@ class Turn:
     def passed_staged(self) -> bool:
         """Whether a place behind this one is staged: it went before that one, which holds memory."""
         with self._line._changed:
-            return any(turn.is_staged for turn in self._line._behind(self))
+            return any(turn.holds_memory for turn in self._line._behind(self))
 
     def step_back(self) -> None:
         """Go behind the places that are staged, for whose memory this one has to wait."""
         line = self._line
         with line._changed:
-            staged = [turn for turn in line._behind(self) if turn.is_staged]
+            staged = [turn for turn in line._behind(self) if turn.holds_memory]
             if staged:
                 line._turns.remove(self)
                 line._turns.insert(line._turns.index(staged[-1]) + 1, self)
@@ -248,12 +250,9 @@ class InFlight:
                 try:
                     with self._staging:
                         staged = stages.stage(partition, witness)
+                        place.let_stage(holds_memory=True)
                 except OutOfMemory:
-                    self._wait_for_memory(place)
-                    staging = time.time()
-                    with self._staging:
-                        staged = self._fitting(lambda: stages.stage(partition, witness))
-                place.let_stage()
+                    staging, staged = self._stage_alone(lambda: stages.stage(partition, witness), place)
                 waiting = time.time()
                 ours = place.wait_for_head()
                 starting = time.time()
@@ -268,11 +267,20 @@ class InFlight:
                     staged.release()
             return self._told(proof, times, ours, (staging, waiting), starting)
 
-    def _wait_for_memory(self, place: Turn) -> None:
-        """Wait until nothing else is in flight: also those that are staged, if this place went before them."""
-        if place.passed_staged():
-            place.step_back()
-        place.wait_for_room(0)
+    def _stage_alone(self, stage: Callable[[], StagedPartition], place: Turn) -> tuple[float, StagedPartition]:
+        """`stage()` while nothing else is in flight, and the time at which it began. Places that this one went before
+        are staged meanwhile, if they had waited for that alone: it goes behind those, too."""
+        while True:
+            if place.passed_staged():
+                place.step_back()
+            place.wait_for_room(0)
+            with self._staging:
+                if place.passed_staged():
+                    continue
+                began = time.time()
+                staged = self._fitting(stage)
+                place.let_stage(holds_memory=True)
+                return began, staged
 
     def _fitting(self, call: Callable[[], Any]) -> Any:
         """`call()`, once more where it found too little memory and some was given back for it."""

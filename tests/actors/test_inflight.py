@@ -27,6 +27,8 @@ class GatedProver:
     def __init__(self, room: int = 2) -> None:
         self.events: list[str] = []
         self.room = room
+        self.size: dict[str, int] = {}
+        """Room that a partition takes, where it is not 1."""
         self.held = 0
         self.most_held = 0
         self.faults: dict[str, BaseException] = {}
@@ -62,7 +64,7 @@ class GatedProver:
 
     def stage(self, partition: Partition, work: Witness) -> GatedPartition:
         self.pass_through(f"stage {partition.name}")
-        if self.held >= self.room:
+        if self.held + self.size.get(partition.name, 1) > self.room:
             raise OutOfMemory("no room")
         return GatedPartition(self, partition.name)
 
@@ -73,7 +75,8 @@ class GatedProver:
 class GatedPartition:
     def __init__(self, prover: GatedProver, name: str) -> None:
         self.prover, self.name, self.released = prover, name, False
-        prover.hold(1)
+        self.size = prover.size.get(name, 1)
+        prover.hold(self.size)
 
     def start(self, challenge: bytes | None = None) -> GatedPartition:
         self.prover.pass_through(f"start {self.name}")
@@ -89,7 +92,7 @@ class GatedPartition:
     def release(self) -> None:
         if not self.released:
             self.released = True
-            self.prover.hold(-1)
+            self.prover.hold(-self.size)
 
 
 @pytest.fixture
@@ -165,6 +168,56 @@ def test_after_an_urgent_one_ran_out_of_memory_none_goes_before_those_that_are_s
             urgent.result(PATIENCE)
     assert starts(prover) == ["x0", "x", "x1", "x2", "y0", "y1", "y", "y2"]
     assert prover.held == 0
+
+
+def test_an_urgent_one_without_memory_goes_behind_one_that_is_staged_meanwhile(submit: Submit) -> None:
+    """b waited for nothing but the lock of staging when x went before it, and takes the memory while x waits for a."""
+    prover, in_flight, ready = GatedProver(room=2), InFlight(), threading.Event()
+    prover.size["x"] = 2
+    computing = prover.gate("start a")
+    a = submit(in_flight, prover, "a", 2)
+    assert prover.saw("start a")
+    with ThreadPoolExecutor(1) as thread:
+        turn, passed = in_flight.line.join(2), threading.Event()
+        wait_to_stage = turn.wait_to_stage
+
+        def wait() -> None:
+            wait_to_stage()
+            passed.set()
+            assert ready.wait(PATIENCE)
+
+        turn.wait_to_stage = wait  # type: ignore[method-assign]
+        b = thread.submit(in_flight.staged, prover, Partition(0, "b", b"", {}), Witness("b", {}), None, turn)
+        assert passed.wait(PATIENCE)
+        x = submit(in_flight, prover, "x", 0)
+        assert prover.saw("stage x")  # and found no room
+        ready.set()
+        assert prover.saw("stage b")
+        computing.set()
+        for future in (a, b, x):
+            future.result(PATIENCE)
+    assert starts(prover) == ["a", "b", "x"]
+    assert prover.held == 0
+
+
+def test_an_urgent_one_without_memory_does_not_wait_for_a_load_behind_it(submit: Submit) -> None:
+    """What needs the prover alone, such as the load of a key, holds no memory before it begins."""
+    prover, in_flight, seen = GatedProver(room=1), InFlight(), []
+    computing = prover.gate("start a")
+    a = submit(in_flight, prover, "a", 2)
+    assert prover.saw("start a")
+    passing, x_line = prover.gate("stage x"), in_flight.line
+    x = submit(in_flight, prover, "x", 0)
+    assert prover.saw("stage x")
+    with ThreadPoolExecutor(1) as thread:
+        turn = x_line.join()
+        load = thread.submit(lambda: in_flight.alone(lambda: seen.append(starts(prover)), turn))
+        x_line._wait(lambda: turn.is_staged)
+        passing.set()  # and finds no room
+        computing.set()
+        for future in (a, x, load):
+            future.result(PATIENCE)
+    assert seen == [["a", "x"]]
 
 
 def test_nobody_goes_before_what_has_no_rank(submit: Submit) -> None:
