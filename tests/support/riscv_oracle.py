@@ -211,7 +211,10 @@ class Interpreter:
                 raise Trapped(f"illegal instruction {w:08x} at {pc:#x}")
 
     def host(self) -> None:
-        number, word = self.read(17, "rs1"), self.read(10, "rs2") & M32
+        number, whole = self.read(17, "rs1"), self.read(10, "rs2")
+        word = whole & M32
+        if number in range(6, 14) and whole >> 32:
+            raise Trapped(f"no words at {whole:#x}")
         if number == 1:
             self.pc = 0
         elif number == 2:

@@ -434,6 +434,7 @@ FENCE_:
 ECALL_: {
   const X call = x[17];
   const u32 argument = (u32)x[10];
+  [[maybe_unused]] const bool far = WIDE && (u64)x[10] >> 32 != 0;  // an address that no operand has
   u32 result = argument;
   switch (call) {
     case 1:
@@ -455,6 +456,7 @@ ECALL_: {
       result = (u32)(cycle_ + (cycles - left - 1));
       break;
     case KECCAK_F: {
+      if (far) TRAP(Stop::BEYOND, x[10]);
       const Stop refused = open_words(argument, STATE_WORDS, true);
       if (refused != Stop::LIMIT) TRAP(refused, argument);
       if constexpr (SEGMENT)
@@ -477,6 +479,7 @@ ECALL_: {
     case MULTIPLY_384:
     case MULTIPLY_ADD_384: {
       if (!(answered_ >> call & 1)) TRAP(Stop::UNKNOWN_CALL, call);
+      if (far) TRAP(Stop::BEYOND, x[10]);
       Taken taken;
       u32 about;
       const Stop refused = take((u32)call, argument, taken, about);

@@ -100,6 +100,9 @@ TRAPS = {
     "a load at 2^37": ([*asm.li_64(5, 1 << 37), asm.load("lw", 6, 5)], Stop.BEYOND, 1 << 37),
     "a store at the end of 64 bits": ([asm.store("sd", 6, 0, -8)], Stop.BEYOND, (1 << 64) - 8),
     "a jump beyond 2^32": ([*asm.li_64(5, 1 << 40), asm.jalr(0, 5)], Stop.OUTSIDE, 1 << 40),
+    "a state beyond 2^32": ([*asm.li_64(10, 1 << 32 | DATA), *asm.call(6)], Stop.BEYOND, 1 << 32 | DATA),
+    "a message beyond 2^32": ([*asm.li_64(10, 1 << 63 | DATA), *asm.call(7)], Stop.BEYOND, 1 << 63 | DATA),
+    "a product beyond 2^32": ([*asm.li_64(10, 1 << 36 | DATA), *asm.call(12)], Stop.BEYOND, 1 << 36 | DATA),
     "a call whose number is 1 and 2^32": ([*asm.li_64(17, 1 | 1 << 32), asm.ECALL], Stop.UNKNOWN_CALL, 1 | 1 << 32),
 }
 
