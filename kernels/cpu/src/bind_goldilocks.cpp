@@ -158,7 +158,7 @@ constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs mor
 const HashOps& hash_of(const GoldilocksOps& all, const std::string& name) {
   if (name == "keccak256") return *all.keccak;
   if (name == "poseidon2") return *all.poseidon2;
-  if (name == "poseidon2-bn254") return POSEIDON2_BN254;
+  if (name == "poseidon2-bn254") return poseidon2_bn254_ops(all);
   throw std::invalid_argument("unknown hash " + name);
 }
 

@@ -20,4 +20,15 @@ const std::vector<const GoldilocksOps*>& goldilocks_ops() {
   return found;
 }
 
+const HashOps& poseidon2_bn254_ops([[maybe_unused]] const GoldilocksOps& table) {
+#if DP_X86_VECTORS
+  static const bool ifma = [] {
+    const std::vector<std::string> features = cpu_features();
+    return std::count(features.begin(), features.end(), "avx512ifma") > 0;
+  }();
+  if (ifma && &table == &GOLDILOCKS_AVX512) return POSEIDON2_BN254_IFMA;
+#endif
+  return POSEIDON2_BN254;
+}
+
 }  // namespace dp

@@ -37,6 +37,9 @@ struct GoldilocksOps {
 // Returns the tables that this CPU runs, the fastest last. The first is the portable one.
 const std::vector<const GoldilocksOps*>& goldilocks_ops();
 
+// Returns the code of Poseidon2 over BN254 for a CPU that runs this table.
+const HashOps& poseidon2_bn254_ops(const GoldilocksOps& table);
+
 extern const GoldilocksOps GOLDILOCKS_PORTABLE;
 #if DP_X86_VECTORS
 extern const GoldilocksOps GOLDILOCKS_AVX2, GOLDILOCKS_AVX512;

@@ -4,8 +4,55 @@
 #include <cstring>
 
 #include "hash_ops.h"
+#include "poseidon2_bn254_digits.h"
 
 namespace dp {
+namespace poseidon2_bn254 {
+namespace {
+
+// Digits of a number of four words.
+void put_digits(const u64* words, u64* out) {
+  for (int j = 0; j < DIGITS; ++j) {
+    const int word = DIGIT_BITS * j / 64, shift = DIGIT_BITS * j % 64;
+    out[j] = words[word] >> shift;
+    if (shift > 64 - DIGIT_BITS && word + 1 < WORDS) out[j] |= words[word + 1] << (64 - shift);
+    out[j] &= ((u64)1 << DIGIT_BITS) - 1;
+  }
+}
+
+// The digits of an element's Montgomery form for the radix 2^260, from that for 2^256.
+void put_form(Fr x, u64* out) {
+  for (int i = 256; i < DIGITS * DIGIT_BITS; ++i) x = x.dbl();
+  const Words<WORDS> words = number(x.to_montgomery());
+  put_digits(words.w, out);
+}
+
+DigitConstants made_constants() {
+  DigitConstants c{};
+  u64 modulus[WORDS];
+  for (int i = 0; i < WORDS; ++i) modulus[i] = Bn254FrParams::modulus(i);
+  put_digits(modulus, c.modulus);
+  constexpr u64 DIGIT = ((u64)1 << DIGIT_BITS) - 1;
+  c.neg_inverse = Bn254FrParams::inv64() & DIGIT;
+  for (int j = 0; j < DIGITS; ++j) c.complement[j] = DIGIT - c.modulus[j];
+  c.complement[0] += 1;  // the modulus is odd
+  c.quotient = ((u64)1 << DIGIT_BITS) / (c.modulus[DIGITS - 1] + 1) - 1;
+  Fr radix = Fr::one().to_montgomery();  // 2^256
+  for (int i = 256; i < DIGITS * DIGIT_BITS; ++i) radix = radix.dbl();
+  put_form(radix, c.to_form);
+  for (int k = 0; k < 2 * HALF_FULL * WIDTH; ++k) put_form(montgomery(FULL_CONSTANTS + WORDS * k), c.full[k]);
+  for (int k = 0; k < PARTIAL; ++k) put_form(montgomery(PARTIAL_CONSTANTS + WORDS * k), c.partial[k]);
+  return c;
+}
+
+}  // namespace
+
+const DigitConstants& digit_constants() {
+  static const DigitConstants made = made_constants();
+  return made;
+}
+
+}  // namespace poseidon2_bn254
 namespace {
 
 using namespace poseidon2_bn254;

@@ -13,9 +13,10 @@ import pytest
 
 import kernels
 from kernels.cpu import poseidon2_bn254 as native
+from kernels.cpu.poseidon2_bn254 import RATE
 from kernels.errors import SizeError
 from kernels.host.native import load, variants
-from kernels.interface.tree_hash import TreeHash
+from kernels.interface.tree_hash import NODE_TAG, TreeHash
 from kernels.maths import poseidon2_bn254 as description
 from tests.support import plain_poseidon2_bn254 as plain
 from tests.support.plain_poseidon2_bn254 import P, R
@@ -77,6 +78,23 @@ def test_every_build_permutes_as_the_reference(variant: str) -> None:
         words = native.to_words(state)
         build.poseidon2_bn254_permute(words)
         assert native.to_numbers(words) == plain.permute(state)
+
+
+@pytest.mark.parametrize("variant", variants())
+@pytest.mark.parametrize("count", [1, 7, 16, 51])
+def test_every_instruction_set_hashes_nodes_as_the_reference(variant: str, count: int) -> None:
+    """Many at once, in lanes, with what leaves some over; children are any numbers of 256 bits."""
+    rng, build = random.Random(count), load(variant)
+    edges = [*EDGES, R, R + 1, 2**255, 2**256 - 1]
+    children = [[rng.choice((rng.randrange(2**256), rng.choice(edges))) for _ in range(count)] for _ in range(RATE)]
+    words = np.stack([native.to_words(each).reshape(count, 4) for each in children])
+    level = np.ascontiguousarray(words.transpose(2, 0, 1)).reshape(-1)
+    for instruction_set in build.gl_instruction_sets():
+        out = np.empty((4, count), dtype=np.uint64)
+        hashing = build.Pool(2), instruction_set, TreeHash.POSEIDON2_BN254.function
+        build.gl_parents(*hashing, NODE_TAG, level, 1, RATE, out.reshape(-1))
+        found = native.to_numbers(np.ascontiguousarray(out.T).reshape(-1))
+        assert found == [plain.node(pair, NODE_TAG) for pair in zip(*children, strict=True)]
 
 
 def test_the_description_permutes_as_the_reference() -> None:
