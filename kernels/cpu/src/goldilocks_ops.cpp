@@ -22,11 +22,11 @@ const std::vector<const GoldilocksOps*>& goldilocks_ops() {
 
 const HashOps& poseidon2_bn254_ops([[maybe_unused]] const GoldilocksOps& table) {
 #if DP_X86_VECTORS
-  static const bool ifma = [] {
-    const std::vector<std::string> features = cpu_features();
-    return std::count(features.begin(), features.end(), "avx512ifma") > 0;
-  }();
+  static const std::vector<std::string> features = cpu_features();
+  const auto has = [](const char* name) { return std::count(features.begin(), features.end(), name) > 0; };
+  static const bool ifma = has("avx512ifma"), fma = has("fma");  // beside what the tables need
   if (ifma && &table == &GOLDILOCKS_AVX512) return POSEIDON2_BN254_IFMA;
+  if (fma && &table != &GOLDILOCKS_PORTABLE) return POSEIDON2_BN254_AVX2;
 #endif
   return POSEIDON2_BN254;
 }

@@ -24,11 +24,46 @@ struct Digits {
   T d[5];
 };
 
+// Words of elements to digits and back, and carries between digits.
 template <class V>
-class Lanes {
+struct DigitForm {
+  using T = typename V::T;
+  using Element = Digits<T>;
+
+  // Digits of any sign to digits below 2^52, of which the last keeps the sign.
+  static Element carried(Element a) {
+    for (int j = 0; j < 4; ++j) {
+      a.d[j + 1] = V::add(a.d[j + 1], V::template sra<52>(a.d[j]));
+      a.d[j] = V::bit_and(a.d[j], V::splat(DIGIT));
+    }
+    return a;
+  }
+
+  template <int SHIFT>  // the digit that begins at this bit of `low`
+  static T joined(T low, T high) {
+    return V::bit_and(V::bit_or(V::template srl<SHIFT>(low), V::template sll<64 - SHIFT>(high)), V::splat(DIGIT));
+  }
+  template <int UP = 0>  // times 2^UP
+  static Element digits(const T* w) {
+    return {{V::bit_and(V::template sll<UP>(w[0]), V::splat(DIGIT)), joined<52 - UP>(w[0], w[1]), joined<40 - UP>(w[1], w[2]),
+             joined<28 - UP>(w[2], w[3]), V::template srl<16 - UP>(w[3])}};
+  }
+  static void words(const Element& a, T* w) {
+    w[0] = V::bit_or(a.d[0], V::template sll<52>(a.d[1]));
+    w[1] = V::bit_or(V::template srl<12>(a.d[1]), V::template sll<40>(a.d[2]));
+    w[2] = V::bit_or(V::template srl<24>(a.d[2]), V::template sll<28>(a.d[3]));
+    w[3] = V::bit_or(V::template srl<36>(a.d[3]), V::template sll<16>(a.d[4]));
+  }
+};
+
+template <class V>
+class Lanes : DigitForm<V> {
   using T = typename V::T;
   using Mask = typename V::Mask;
   using Element = Digits<T>;
+  using DigitForm<V>::carried;
+  using DigitForm<V>::digits;
+  using DigitForm<V>::words;
 
  public:
   explicit Lanes(const Field& field) : field_(field), mul_(field) {
@@ -137,15 +172,6 @@ class Lanes {
     }
   };
 
-  // Digits of any sign to digits below 2^52, of which the last keeps the sign.
-  static Element carried(Element a) {
-    for (int j = 0; j < 4; ++j) {
-      a.d[j + 1] = V::add(a.d[j + 1], V::template sra<52>(a.d[j]));
-      a.d[j] = V::bit_and(a.d[j], V::splat(DIGIT));
-    }
-    return a;
-  }
-
   // a - b + the modulus, for canonical a and b
   Element difference(const Element& a, const Element& b) const {
     Element r;
@@ -168,22 +194,6 @@ class Lanes {
     return carried(a);
   }
 
-  template <int SHIFT>  // the digit that begins at this bit of `low`
-  static T joined(T low, T high) {
-    return V::bit_and(V::bit_or(V::template srl<SHIFT>(low), V::template sll<64 - SHIFT>(high)), V::splat(DIGIT));
-  }
-  template <int UP = 0>  // times 2^UP
-  static Element digits(const T* w) {
-    return {{V::bit_and(V::template sll<UP>(w[0]), V::splat(DIGIT)), joined<52 - UP>(w[0], w[1]), joined<40 - UP>(w[1], w[2]),
-             joined<28 - UP>(w[2], w[3]), V::template srl<16 - UP>(w[3])}};
-  }
-  static void words(const Element& a, T* w) {
-    w[0] = V::bit_or(a.d[0], V::template sll<52>(a.d[1]));
-    w[1] = V::bit_or(V::template srl<12>(a.d[1]), V::template sll<40>(a.d[2]));
-    w[2] = V::bit_or(V::template srl<24>(a.d[2]), V::template sll<28>(a.d[3]));
-    w[3] = V::bit_or(V::template srl<36>(a.d[3]), V::template sll<16>(a.d[4]));
-  }
-
   // Of the butterflies from i on, times 16.
   static Element factors_of(const void* factors, int log_half, size_t i) {
     u64 all[ELEMENT * LANES];
@@ -194,7 +204,7 @@ class Lanes {
     }
     T w[ELEMENT];
     for (size_t k = 0; k < ELEMENT; ++k) w[k] = V::load(all + LANES * k);
-    return digits<4>(w);
+    return DigitForm<V>::template digits<4>(w);
   }
 
   Element denominators(const Operands& o) const {

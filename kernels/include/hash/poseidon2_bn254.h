@@ -6,14 +6,12 @@
 #pragma once
 #include "field/fp.h"
 #include "field/goldilocks.h"
+#include "hash/poseidon2_bn254_sizes.h"
 
 namespace dp {
 namespace poseidon2_bn254 {
 
 using Fr = Fp<Bn254FrParams>;
-constexpr int WIDTH = 3, RATE = 2, HALF_FULL = 4, PARTIAL = 56;
-constexpr int WORDS = 4, PACKED = 3;  // words of an element; words of a message in one element
-constexpr u64 SPONGE_TAG = 1;         // lowest word of a sponge's capacity, before the length of its message
 
 #if DP_DEVICE && !defined(DP_EMULATE)
 #define DP_BN254_CONSTANTS __device__ __constant__
