@@ -44,10 +44,10 @@ static inline void field_open(Field* f, Curve curve) {
 
 // x y + added, where 0 adds nothing. x or y is below the modulus.
 static inline void field_product(Field* f, uint32_t* out, const uint32_t* x, const uint32_t* y, const uint32_t* added) {
-  f->product.result = out;
-  f->product.x = x;
-  f->product.y = y;
-  f->product.addend = added;
+  f->product.result = guest_address(out);
+  f->product.x = guest_address(x);
+  f->product.y = guest_address(y);
+  f->product.addend = guest_address(added);
   if (f->words == 12) {
     if (added)
       multiply_add_modulo_384(&f->product);

@@ -21,7 +21,7 @@ enum {
 
 static inline uint32_t guest_call(uint32_t number, uint32_t argument) {
   register uint32_t a0 __asm__("a0") = argument;
-  register uint32_t a7 __asm__("a7") = number;
+  register uintptr_t a7 __asm__("a7") = number;
   __asm__ volatile("ecall" : "+r"(a0) : "r"(a7));
   return a0;
 }
@@ -36,23 +36,38 @@ static inline uint32_t read_private_word(void) { return guest_call(GUEST_READ_PR
 static inline uint32_t read_public_word(void) { return guest_call(GUEST_READ_PUBLIC, 0); }
 static inline uint32_t cycle_count(void) { return guest_call(GUEST_CYCLES, 0); }
 
+// Host calls read addresses of 32 bits. So structures have GUEST_POINTER(type) where they point to operands, and
+// guest_address(pointer) is its value. These are plain pointers in a guest of RV32IM. One of RV64IM exits with 254 at a
+// pointer that does not fit, since the call would be on another place.
+#if __riscv_xlen == 64
+#define GUEST_POINTER(type) uint32_t
+static inline uint32_t guest_address(const volatile void* pointer) {
+  __asm__ volatile("" : : "r"(pointer));  // the compiler must see the operand used, though its pointer ends here
+  if ((uintptr_t)pointer >> 32) guest_exit(254);
+  return (uint32_t)(uintptr_t)pointer;
+}
+#else
+#define GUEST_POINTER(type) type*
+#define guest_address(pointer) (pointer)
+#endif
+
 // Permute a state by Keccak-f[1600]: lane x + 5 y is state[x + 5 y].
 static inline void keccak_f(uint64_t state[25]) {
-  register uint64_t* a0 __asm__("a0") = state;
-  register uint32_t a7 __asm__("a7") = GUEST_KECCAK_F;
+  register uint64_t* a0 __asm__("a0") = (uint64_t*)(uintptr_t)guest_address(state);
+  register uintptr_t a7 __asm__("a7") = GUEST_KECCAK_F;
   __asm__ volatile("ecall" : "+r"(a0) : "r"(a7) : "memory");
 }
 
 // The calls from 7 on are answered only to programs with an instruction that loads their number, `li a7, NUMBER`.
 #define GUEST_COMPUTE(number, pointer)                                                    \
   do {                                                                                    \
-    register const volatile void* a0 __asm__("a0") = (pointer);                           \
+    register const void* a0 __asm__("a0") = (void*)(uintptr_t)guest_address(pointer);     \
     __asm__ volatile("li a7, %1\n\tecall" : "+r"(a0) : "i"(number) : "a7", "memory");     \
   } while (0)
 
 // A state of SHA-256, and where the words are that go into it next: at an address that is a multiple of 4.
 typedef struct {
-  const void* message;
+  GUEST_POINTER(const void) message;
   uint32_t state[8];
 } Sha256;
 
@@ -70,8 +85,10 @@ static inline void sha256_compress(Sha256* hash) { GUEST_COMPUTE(GUEST_SHA256_CO
 // What a product of numbers of 256 bits takes: the lowest word of each is first. Places may be the same, but the addend
 // must not overlap this. A modulus of 0 stands for 2^256.
 typedef struct {
-  uint32_t* result;
-  const uint32_t *x, *y, *addend;
+  GUEST_POINTER(uint32_t) result;
+  GUEST_POINTER(const uint32_t) x;
+  GUEST_POINTER(const uint32_t) y;
+  GUEST_POINTER(const uint32_t) addend;
   uint32_t modulus[8];
 } ModularProduct;
 
@@ -83,8 +100,10 @@ static inline void multiply_add_modulo(ModularProduct* product) { GUEST_COMPUTE(
 
 // The same for numbers of 384 bits.
 typedef struct {
-  uint32_t* result;
-  const uint32_t *x, *y, *addend;
+  GUEST_POINTER(uint32_t) result;
+  GUEST_POINTER(const uint32_t) x;
+  GUEST_POINTER(const uint32_t) y;
+  GUEST_POINTER(const uint32_t) addend;
   uint32_t modulus[12];
 } ModularProduct384;
 
