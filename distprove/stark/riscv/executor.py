@@ -346,6 +346,11 @@ class Execution:
             raise ValueError("no segment was run")
         return self._usage
 
+    @property
+    def xlen(self) -> int:
+        """Bits of a register."""
+        return self._elf.xlen
+
     def memory(self, address: int, size: int) -> bytes:
         """So many bytes of the memory as it is now, from an address that is a multiple of 4."""
         at = np.arange(address, address + size, 4, dtype=np.uint64)

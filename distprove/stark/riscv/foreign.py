@@ -24,22 +24,25 @@ class Foreign:
     FormatError."""
     calls: Mapping[int, str]
     """Names of its calls, by their numbers."""
+    widths: tuple[int, ...]
+    """Bits of a register of the machines that its guests are for."""
     public_values: Callable[[Execution], bytes] | None = None
     """What the guest made public, where its output is a digest of that."""
 
     def refused(self, about: int) -> str | None:
         """What to say of the unknown host call of this number in a translated guest; None if none of its calls made it.
         The number may follow from private input."""
-        if not about & _REFUSED:
+        if about >> 31 not in _REFUSED:
             return None
-        number = about & ~_REFUSED
+        number = about & 0x7FFFFFFF
         return f"{self.title}'s call {self.calls.get(number, '')} ({number:#x}) was refused".replace("  ", " ")
 
 
-_REFUSED = 1 << 31
-"""Set in the number of a host call that a handler makes for one that it refuses."""
+_REFUSED = (1, (1 << 33) - 1)
+"""Bits 31 and above of the number of a host call that a handler makes for one that it refuses. On RV64IM they may be
+the sign of a number of 32 bits."""
 
 FOREIGN = {
-    "sp1": Foreign("SP1", sp1.translate, sp1.private_input, sp1.CALLS, sp1.public_values),
-    "openvm": Foreign("OpenVM", openvm.translate, openvm.private_input, openvm.CALLS),
+    "sp1": Foreign("SP1", sp1.translate, sp1.private_input, sp1.CALLS, (32, 64), sp1.public_values),
+    "openvm": Foreign("OpenVM", openvm.translate, openvm.private_input, openvm.CALLS, (32,)),
 }

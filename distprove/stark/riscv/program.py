@@ -350,9 +350,11 @@ def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
 def _parsed(data: bytes, path: str, calls: str) -> Elf:
     elf = parse_elf(data, path)
     require_instructions(elf, path)
-    if calls and elf.xlen != 32:
-        raise InputError(f"{path}: a guest of RV64IM; calls {calls} is for guests of RV32IM")
-    return FOREIGN[calls].translate(elf, path) if calls else elf
+    if not calls:
+        return elf
+    if elf.xlen not in FOREIGN[calls].widths:
+        raise InputError(f"{path}: a guest of RV{elf.xlen}IM; calls {calls} is for guests of RV32IM")
+    return FOREIGN[calls].translate(elf, path)
 
 
 @lru_cache(maxsize=2)

@@ -14,16 +14,42 @@ from dataclasses import dataclass, replace
 from distprove.errors import FormatError, InputError
 from distprove.stark.riscv.elf import Elf, Segment, ordered
 
-HANDLER = 0xF0000000
-"""The handler's first instruction. No guest has memory from there on."""
 REACH = (1 << 20) - 4
 """Maximum distance of a jump, in bytes."""
-BELOW_CODE = 1 << 10
-"""Bytes below a guest's code that may be used. Its stack, which grows down, begins 1 KiB below its code."""
 MOST_BUFFERS = 1 << 20
 """Buffers of a guest's input."""
-SAVE_RA, RESTORE_RA = 0xFE102E23, 0xFFC02083  # sw ra, -4(x0); lw ra, -4(x0)
-CALL = (HANDLER | 0xB7, 0x000080E7)  # lui ra, HANDLER; jalr ra, 0(ra)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """Where the handler lies for guests of one register width, and how a trampoline calls it."""
+
+    handler: int
+    """The handler's first instruction, at a multiple of 4096."""
+    end: int
+    """The end of what is for the handler's memory: no guest has a segment from `handler` to there."""
+    save: int
+    """The instruction that saves ra, for the handler and `restore` to find."""
+    restore: int
+    below_code: int
+    """Bytes below code that may be used."""
+    stack_top: int = 0
+    """Nothing below this address is used in that way."""
+
+    @property
+    def call(self) -> tuple[int, ...]:
+        """The instructions `lui ra, handler` and `jalr ra, 0(ra)`."""
+        return self.handler | 0xB7, 0x000080E7
+
+
+NARROW = Convention(0xF0000000, 1 << 32, 0xFE102E23, 0xFFC02083, 1 << 10)
+"""RV32IM. ra is saved at the top of memory, which x0 addresses: `sw ra, -4(x0)`, `lw ra, -4(x0)`. The stack of SP1's
+guests, which grows down, begins 1 KiB below their code."""
+WIDE = Convention(0x10000000, 0x20000000, 0xFE113C23, 0xFF813083, 1 << 12, 0x78000000)
+"""RV64IM. Nothing near x0 is memory, so ra is saved below the stack, where the ABI keeps nothing: `sd ra, -8(sp)`, `ld
+ra, -8(sp)`. The segments of SP1's guests lie from 0x78000000 on, a page apart, and the stack grows down from there."""
+CONVENTIONS = {32: NARROW, 64: WIDE}
+"""By the width of a register."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +70,11 @@ def with_handler(
 ) -> Elf:
     """The guest with a trampoline for each of `sites`, and a handler; `what` names it in errors. `patches` are further
     instruction words by address. Raises InputError for one whose segments leave no room for handler or trampolines."""
-    if any(segment.address + segment.size > HANDLER for segment in elf.segments):
-        raise InputError(f"{what}: memory from {HANDLER:#x} on is for the handler of its calls")
+    abi = CONVENTIONS[elf.xlen]
+    if any(segment.address + segment.size > abi.handler and segment.address < abi.end for segment in elf.segments):
+        raise InputError(f"{what}: memory from {abi.handler:#x} to {abi.end:#x} is for the handler of its calls")
     data, segments, words = elf.data, list(elf.segments), dict(patches or {})
-    for start, held in _placed(sites, _gaps(elf.segments), what):
+    for start, held in _placed(sites, _gaps(elf.segments, abi), what):
         code: list[int] = []
         for sites_here in held:
             at = start + 4 * len(code)
@@ -75,7 +102,7 @@ def framed(buffers: Sequence[bytes], what: str) -> bytes:
     return b"".join(struct.pack("<I", len(each)) + each + bytes(-len(each) % 4) for each in buffers)
 
 
-def _gaps(segments: Sequence[Segment]) -> list[tuple[int, int]]:
+def _gaps(segments: Sequence[Segment], abi: Convention) -> list[tuple[int, int]]:
     """Free addresses (start, end) beside the code, which do not overlap: from its end to the next segment, and a little
     below its start. A word stays free behind code, so that none runs on into a trampoline."""
     found = []
@@ -83,7 +110,7 @@ def _gaps(segments: Sequence[Segment]) -> list[tuple[int, int]]:
         before = segments[k - 1] if k else None
         start, lowest = (before.address + before.size + 4 if before else 4096), segment.address
         if segment.executable:
-            lowest = max(start, segment.address - BELOW_CODE)
+            lowest = max(start, min(segment.address, max(segment.address - abi.below_code, abi.stack_top)))
             found.append((lowest + 15 & ~15, segment.address))
         if before and before.executable:
             found.append((start + 15 & ~15, lowest))

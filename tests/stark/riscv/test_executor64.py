@@ -148,5 +148,5 @@ def test_the_same_word_is_another_instruction() -> None:
 def test_calls_of_other_systems_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "guest.elf"
     path.write_bytes(code_file(asm.leave(), xlen=64))
-    with pytest.raises(InputError, match="calls sp1 is for guests of RV32IM"):
-        RiscV(elf=str(path), calls="sp1")
+    with pytest.raises(InputError, match="calls openvm is for guests of RV32IM"):
+        RiscV(elf=str(path), calls="openvm")

@@ -1,4 +1,5 @@
-"""Guests of SP1: translated, run, and proven like any other. The guest is guests/sp1.c, which links nothing of ours."""
+"""Guests of SP1: translated, run, and proven like any other. The guest is guests/sp1.c, which links nothing of ours.
+Built for RV32IM it is one of SP1 1 to 5, for RV64IM one of SP1 6. What differs for those is in test_sp1_6.py."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from py_ecc import bls12_381, bn128
 
@@ -20,8 +21,9 @@ from distprove.stark.keyfile import own_key
 from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.sp1.translate import VALUES, private_input, public_values, stdin_file, translate
-from distprove.stark.riscv.trampolines import HANDLER
+from distprove.stark.riscv.sp1.translate import VALUES as VALUES_PLACE
+from distprove.stark.riscv.sp1.translate import private_input, public_values, stdin_file, translate
+from distprove.stark.riscv.trampolines import CONVENTIONS, NARROW
 from tests.cli.conftest import run
 from tests.stark.riscv.test_guests import GUESTS
 from tests.stark.riscv.test_machine import proven
@@ -41,14 +43,20 @@ from tests.support.riscv_traces import LAYOUT
 
 END = 0x78000000
 """Where the memory of a guest of SP1 ends."""
+VALUES = NARROW.handler + VALUES_PLACE
 DATA_OF_HANDLER, SCRATCH = 0xF0010000, 0xFFFFF000
-STRAY = translate(read_elf(GUESTS / "sp1_stray.elf"), "guest")
+GUEST, STRAY = (
+    {xlen: translate(read_elf(GUESTS / f"{name}{'64' if xlen == 64 else ''}.elf"), "guest") for xlen in (32, 64)}
+    for name in ("sp1", "sp1_stray")
+)
 CALLS_BEFORE_COMMIT, CALLS = 5, 14
 """Calls of `sp1_stray.c`."""
-PLACES = (*range(DATA_OF_HANDLER, DATA_OF_HANDLER + 64, 4), VALUES, 0xF00FFFF0, *range(SCRATCH + 4096 - 80, 2**32, 4))
-"""The handler's memory: what it keeps, the size of public values, its stack, and the registers that it saves."""
-
-GUEST = translate(read_elf(GUESTS / "sp1.elf"), "guest")
+PLACES = {
+    32: (*range(DATA_OF_HANDLER, DATA_OF_HANDLER + 64, 4), VALUES, 0xF00FFFF0, *range(SCRATCH + 4096 - 80, 2**32, 4)),
+    64: (*range(0x10010000, 0x10010000 + 192, 8), 0x11000000, 0x100FFFF0, *range(0x78000000 - 144, 0x78000000, 16)),
+}
+"""The handler's memory: what it keeps, the size of public values, its stack, and the registers that it saves. On RV64IM
+also the words below the guest's stack."""
 
 
 def executed(elf: Elf, buffers: list[bytes]) -> Execution:
@@ -57,11 +65,12 @@ def executed(elf: Elf, buffers: list[bytes]) -> Execution:
     return execution
 
 
-@given(st.lists(st.binary(max_size=55), max_size=4))
+@pytest.mark.parametrize("xlen", [32, 64])
+@given(buffers=st.lists(st.binary(max_size=55), max_size=4))
 @settings(max_examples=20, deadline=None)
-def test_a_guest_of_sp1(buffers: list[bytes]) -> None:
+def test_a_guest_of_sp1(xlen: int, buffers: list[bytes]) -> None:
     """Its public values, the digest that it commits to, and no register is changed by a call but the result's."""
-    execution = executed(GUEST, buffers)
+    execution = executed(GUEST[xlen], buffers)
     digests = [struct.unpack(">8I", hashlib.sha256(each).digest()) for each in buffers]
     expected = b""
     for each, digest in zip(buffers, digests, strict=True):
@@ -79,15 +88,16 @@ def stray_digest() -> bytes:
     return struct.pack("<8I", *words)
 
 
+@pytest.mark.parametrize("xlen", [32, 64])
 @pytest.mark.parametrize("before", range(2, CALLS))
-def test_a_stray_store_does_not_change_what_is_committed(before: int) -> None:
+def test_a_stray_store_does_not_change_what_is_committed(before: int, xlen: int) -> None:
     """Whatever a guest's unchecked index changes of the handler's memory, no other digest is public: the call traps, or
     the output has the words of the guest's own calls."""
     ended = 0
-    for place in PLACES:
+    for place in PLACES[xlen]:
         for value in (0, 1, 7, 8, 0x200000 - 4, 0xFFFFFFFF):
             try:
-                execution = executed(STRAY, [struct.pack("<3I", before, place, value)])
+                execution = executed(STRAY[xlen], [struct.pack("<3I", before, place, value)])
             except Trap:
                 continue
             assert (execution.outcome.output, execution.outcome.exit_code) == (stray_digest(), 0), (place, value)
@@ -123,16 +133,18 @@ def test_a_changed_size_of_public_values_costs_nothing_to_show() -> None:
     assert len(public_values(execution)) <= execution.outcome.cycles
 
 
-def test_no_load_depends_on_the_handlers_own_words() -> None:
+@pytest.mark.parametrize("xlen", [32, 64])
+def test_no_load_depends_on_the_handlers_own_words(xlen: int) -> None:
     """The tables know no memory that is read-only, so that a prover may change the words of code segments as data. With
     all of the handler's zero, it computes the same."""
-    (code,) = (each for each in STRAY.segments if each.address == HANDLER)
-    words = struct.unpack_from(f"<{code.data_size // 4}I", STRAY.data, code.offset)
-    blank = STRAY.data[: code.offset] + bytes(code.data_size) + STRAY.data[code.offset + code.data_size :]
-    patches = (*STRAY.patches, *((HANDLER + 4 * k, word) for k, word in enumerate(words)))
-    changed = replace(STRAY, data=blank, patches=patches)
-    assert [list(w) for _, w in changed.program] == [list(w) for _, w in STRAY.program]
-    assert executed(changed, [b""]).outcome.output == executed(STRAY, [b""]).outcome.output == stray_digest()
+    guest, handler = STRAY[xlen], CONVENTIONS[xlen].handler
+    (code,) = (each for each in guest.segments if each.address == handler)
+    words = struct.unpack_from(f"<{code.data_size // 4}I", guest.data, code.offset)
+    blank = guest.data[: code.offset] + bytes(code.data_size) + guest.data[code.offset + code.data_size :]
+    patches = (*guest.patches, *((handler + 4 * k, word) for k, word in enumerate(words)))
+    changed = replace(guest, data=blank, patches=patches)
+    assert [list(w) for _, w in changed.program] == [list(w) for _, w in guest.program]
+    assert executed(changed, [b""]).outcome.output == executed(guest, [b""]).outcome.output == stray_digest()
 
 
 @pytest.mark.parametrize("order", [(1,), (0, 0), (0, 2), (*range(8), 0)])
@@ -144,9 +156,16 @@ def test_words_are_committed_in_order(order: tuple[int, ...]) -> None:
     assert execution.output == struct.pack(f"<{len(order) - 1}I", *[9] * (len(order) - 1))
 
 
-def calling(code: int, *arguments: int) -> Elf:
-    loads = [word for k, value in enumerate(arguments) for word in asm.li(10 + k, value)]
-    return translate(parse_elf(code_file([*loads, *asm.li(5, code), 0x73, *asm.li(5, 0), 0x73]), "guest"), "guest")
+def guest(code: list[int], xlen: int = 32, data: bytes = b"") -> Elf:
+    """A translated guest; of RV64IM it has a stack, below which trampolines save a register."""
+    stack = asm.li(2, 0x78000000) if xlen == 64 else []
+    return translate(parse_elf(code_file([*stack, *code], data=data, xlen=xlen), "guest"), "guest")
+
+
+def calling(code: int, *arguments: int, xlen: int = 32) -> Elf:
+    load = asm.li if xlen == 32 else asm.li_64
+    loads = [word for k, value in enumerate(arguments) for word in load(10 + k, value)]
+    return guest([*loads, *asm.li(5, code), 0x73, *asm.li(5, 0), 0x73], xlen)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +233,31 @@ def test_products_of_large_numbers(x: int, y: int, modulus: int) -> None:
     """UINT256_MUL: the modulus lies behind y, and 0 stands for 2^256."""
     whole = modulus or 1 << 256
     assert computed(0x0101_1D, [x % whole], [y, modulus])[0] == [x % whole * y % whole]
+
+
+def with_carry(code: int, numbers: tuple[int, int, int], xlen: int) -> tuple[int, int]:
+    """The lower and upper 256 bits that a call with five operands makes of three numbers."""
+    at = 0x20000
+    data = b"".join(number.to_bytes(32, "little") for number in numbers)
+    loads = [word for k in range(5) for word in asm.li(10 + k, at + 32 * k)]
+    elf = guest([*loads, *asm.li(5, code), 0x73, *asm.li(10, 0), *asm.li(5, 0), 0x73], xlen, data)
+    made = executed(elf, []).memory(at, 160)
+    assert made[:96] == data
+    return int.from_bytes(made[96:128], "little"), int.from_bytes(made[128:], "little")
+
+
+TOP = (1 << 256) - 1
+
+
+@pytest.mark.parametrize("xlen", [32, 64])
+@given(numbers=st.tuples(*3 * [BIG | st.sampled_from([0, 1, TOP])]))
+@example(numbers=(TOP, TOP, TOP))
+@settings(max_examples=20, deadline=None)
+def test_numbers_with_carry(xlen: int, numbers: tuple[int, int, int]) -> None:
+    """UINT256_ADD_CARRY and UINT256_MUL_CARRY."""
+    a, b, c = numbers
+    for code, whole in ((0x0101_30, a + b + c), (0x0101_31, a * b + c)):
+        assert with_carry(code, numbers, xlen) == (whole & TOP, whole >> 256)
 
 
 def test_products_take_few_cycles() -> None:
@@ -372,7 +416,7 @@ def test_segments_that_leave_no_room() -> None:
     far = code + bytes(1 << 21) + code + bytes(1 << 21) + code  # the middle one is too far from either end
     for parts, why in (
         ([(0x10000, far, READ | EXECUTE), (0x500000, b"", READ | WRITE)], "no room for the trampoline"),
-        ([(0x10000, code, READ | EXECUTE), (HANDLER, bytes(4), READ | WRITE)], "for the handler"),
+        ([(0x10000, code, READ | EXECUTE), (NARROW.handler, bytes(4), READ | WRITE)], "for the handler"),
     ):
         sizes = [None, 4096]
         with pytest.raises(InputError, match=why):
@@ -391,10 +435,11 @@ def test_inputs() -> None:
             private_input(wrong, "input")
 
 
-def test_it_is_proven(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sp1.elf", "sp164.elf"])
+def test_it_is_proven(name: str, tmp_path: Path) -> None:
     """In segments, by the tables of every guest; the name is that of the translated program."""
     (tmp_path / "input").write_bytes(stdin_file([]))
-    arguments = {"elf": str(GUESTS / "sp1.elf"), "input": str(tmp_path / "input"), "segment": 512}
+    arguments = {"elf": str(GUESTS / name), "input": str(tmp_path / "input"), "segment": 512}
     program = RiscV(calls="sp1", **arguments)  # type: ignore[arg-type]
     key, names, publics, proofs, output = proven(program)
     assert len(names) > 1

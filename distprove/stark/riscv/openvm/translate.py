@@ -12,7 +12,7 @@ from importlib import resources
 
 from distprove.errors import FormatError
 from distprove.stark.riscv.elf import Elf, parse_elf
-from distprove.stark.riscv.trampolines import CALL, RESTORE_RA, SAVE_RA, Site, framed, jump, with_handler
+from distprove.stark.riscv.trampolines import NARROW, Site, framed, jump, with_handler
 
 CUSTOM = 0x0B
 _TERMINATE, _HINT, _REVEAL, _PHANTOM, _HASH, _INT256, _BEQ256 = range(7)
@@ -105,7 +105,7 @@ _RA, _ZERO = 1, 0
 def _code(word: int, number: int, address: int, at: int) -> list[int]:
     """The trampoline of a call: it stores the operands, calls the handler, and jumps back."""
     code = _calling(word, number)
-    return [*code, RESTORE_RA, jump(at + 4 * len(code) + 4, address + 4)]
+    return [*code, NARROW.restore, jump(at + 4 * len(code) + 4, address + 4)]
 
 
 def _branch(word: int, address: int, at: int) -> list[int]:
@@ -116,21 +116,21 @@ def _branch(word: int, address: int, at: int) -> list[int]:
     code = [*_calling((word >> 15 & 31) << 7 | (word >> 20 & 31) << 15, Call.EQUAL), _load(_RA, _FIRST)]
     over = at + 4 * len(code)
     unequal = _RA << 15 | 12 << 7 | 0x63  # beq ra, x0, 12
-    return [*code, unequal, RESTORE_RA, jump(over + 8, target), RESTORE_RA, jump(over + 16, address + 4)]
+    return [*code, unequal, NARROW.restore, jump(over + 8, target), NARROW.restore, jump(over + 16, address + 4)]
 
 
 def _calling(word: int, number: int) -> list[int]:
     rd, rs1, rs2, immediate = word >> 7 & 31, word >> 15 & 31, word >> 20 & 31, word >> 20
     offset = immediate if number in (Call.TERMINATE, Call.REVEAL) else 0
     return [
-        SAVE_RA,
+        NARROW.save,
         _store(rs1, _SECOND),
         _store(rs2 if number >= Call.KECCAK_F else _ZERO, _THIRD),
         offset << 20 | rd << 15 | _RA << 7 | 0x13,  # addi ra, rd, offset
         _store(_RA, _FIRST),
         number << 20 | _RA << 7 | 0x13,  # addi ra, x0, number
         _store(_RA, _CALLED),
-        *CALL,
+        *NARROW.call,
     ]
 
 

@@ -1,4 +1,5 @@
-// Answers the calls of SP1's guests with those of this machine; docs/riscv.md, "Guests of SP1".
+// Answers the calls of SP1's guests with those of this machine; docs/riscv.md, "Guests of SP1". Built for RV32IM, the guests of
+// SP1 1 to 5, and for RV64IM, those of SP1 6.
 //
 // A guest's stray store can change every word that lies here in memory, constants too, as the tables know no memory that
 // is read-only. So nothing in memory decides what is public: a committed word goes to the output in the call itself, and
@@ -13,21 +14,30 @@ enum {
   SECP256K1_ADD = 0x01010a, SECP256K1_DOUBLE = 0x00010b, SECP256R1_ADD = 0x01012c, SECP256R1_DOUBLE = 0x00012d,
   ED_ADD = 0x010107, ED_DECOMPRESS = 0x000108, BN254_ADD = 0x01010e, BN254_DOUBLE = 0x00010f, BN254_FP_ADD = 0x010126, BN254_FP2_MUL = 0x01012b,
   BLS12381_ADD = 0x01011e, BLS12381_DOUBLE = 0x00011f, BLS12381_FP_ADD = 0x010120, BLS12381_FP2_MUL = 0x010125,
+  UINT256_ADD_CARRY = 0x010130, UINT256_MUL_CARRY = 0x010131,
   STDOUT = 1, STDERR = 2, PUBLIC_VALUES_BEFORE_4 = 3, PUBLIC_VALUES = 13,
 };
 
+typedef unsigned long Word;  // a register, and what SP1 calls a word
+
 // Public values as they were written: their size, then the bytes. `distprove run` reads them here.
-#define VALUES_SIZE (*(volatile uint32_t*)0xf1000000)
-#define VALUES ((uint8_t*)0xf1000004)
+#define VALUES_SIZE (*(volatile uint32_t*)(HANDLER + 0x1000000))
+#define VALUES ((uint8_t*)(HANDLER + 0x1000004))
 enum { MOST_VALUES = 0x0e000000 };
 
 static uint32_t committed;        // words of the digest so far
 static uint32_t opened, left;     // bytes of the private input that are not read; once `opened`
 static uint32_t measured, size;   // of the buffer that comes next; once `measured`
 
-// The end of a guest's memory. A pointer beyond it would reach the handler's own words, and a guest's memory is all that
-// its calls may read and write: sizes come from the input, which a prover chooses.
-enum { MEMORY_END = 0x78000000 };
+// A guest's memory is all that its calls may read and write, and never the handler's own words: sizes come from the input, which
+// a prover chooses.
+#if __riscv_xlen == 64
+#define MEMORY_END (1ul << 37)
+#define HANDLER_END (HANDLER + 0x10000000)
+#else
+#define MEMORY_END 0x78000000ul
+#define HANDLER_END HANDLER
+#endif
 
 // A call that is not answered traps as an unknown one, with bit 31 set.
 __attribute__((noreturn)) static void refuse(uint32_t code) {
@@ -35,16 +45,23 @@ __attribute__((noreturn)) static void refuse(uint32_t code) {
   __builtin_unreachable();
 }
 
-// Refuse a call for what does not lie in the guest's memory, or passes its end.
-static void must_have(uint32_t address, uint32_t bytes, uint32_t code) {
+// Refuse a call for bytes that do not lie in the guest's memory, or pass its end.
+static void must_have(Word address, Word bytes, uint32_t code) {
   if (address > MEMORY_END || bytes > MEMORY_END - address) refuse(code);
+  if (address < HANDLER_END && address + bytes > HANDLER) refuse(code);
+}
+
+// The same for words, which have an address that is a multiple of their size.
+static void must_have_words(Word address, Word bytes, uint32_t code) {
+  must_have(address, bytes, code);
+  if (address % sizeof(Word) != 0) refuse(code);
 }
 
 // The size of the next buffer, all ones behind the last.
-static uint32_t next_size(void) {
+static Word next_size(void) {
   if (!opened) opened = 1, left = read_private_word();
   if (!measured) {
-    if (left == 0) return ~0u;
+    if (left == 0) return ~(Word)0;
     size = read_private_word();
     left -= 4;
     measured = 1;
@@ -52,65 +69,149 @@ static uint32_t next_size(void) {
   return size;
 }
 
-static void read_next(uint32_t* to, uint32_t wanted, uint32_t code) {
-  if (next_size() == ~0u || wanted != size || ((uint32_t)to & 3) != 0) refuse(code);
-  must_have((uint32_t)to, wanted, code);
-  const uint32_t words = wanted / 4 + (wanted % 4 != 0);
+// Fill memory with the next buffer, and the last word up with zeros.
+static void read_next(Word address, Word wanted, uint32_t code) {
+  if (next_size() == ~(Word)0 || wanted != size) refuse(code);
+  must_have_words(address, wanted, code);
+  uint32_t* to = (uint32_t*)address;
+  const uint32_t words = size / 4 + (size % 4 != 0);
   for (uint32_t i = 0; i < words; ++i) to[i] = read_private_word();
+  if (sizeof(Word) == 8 && words % 2 != 0) to[words] = 0;
   left -= 4 * words;
   measured = 0;
 }
 
-static void keep(const uint8_t* from, uint32_t count, uint32_t code) {
-  must_have((uint32_t)from, count, code);
+static void keep(Word address, Word count, uint32_t code) {
+  must_have(address, count, code);
+  const uint8_t* from = (const uint8_t*)address;
   const uint32_t known = VALUES_SIZE;
   if (known > MOST_VALUES || count > MOST_VALUES - known) refuse(code);
-  for (uint32_t i = 0; i < count; ++i) VALUES[known + i] = from[i];
+  for (Word i = 0; i < count; ++i) VALUES[known + i] = from[i];
   VALUES_SIZE = known + count;
 }
 
-static void compress(const uint32_t* schedule, uint32_t* state) {
-  Sha256 hash = {.message = schedule};
+// The operands of this machine's calls lie below 2^32, and a guest's may lie beyond: numbers in a place that calls can read,
+// `room` if need be, and what they were changed to back in the guest's memory.
+static uint32_t* near(uint32_t* room, Word address, int words) {
+  uint32_t* const numbers = (uint32_t*)address;
+  if ((address + 4 * words) >> 16 >> 16 == 0) return numbers;
+  for (int i = 0; i < words; ++i) room[i] = numbers[i];
+  return room;
+}
+
+static void put_back(Word address, const uint32_t* numbers, int words) {
+  uint32_t* const to = (uint32_t*)address;
+  if (numbers != to)
+    for (int i = 0; i < words; ++i) to[i] = numbers[i];
+}
+
+// SHA-256's schedule and state have the lower half of a register in each word.
+static void extend(Word* words) {
+  uint32_t copied[64], *schedule = (uint32_t*)words;
+  if (sizeof(Word) == 8) {
+    schedule = copied;
+    for (int i = 0; i < 16; ++i) schedule[i] = words[i];
+  }
+  sha256_extend(schedule);
+  if (sizeof(Word) == 8)
+    for (int i = 16; i < 64; ++i) words[i] = schedule[i];
+}
+
+static void compress(const Word* words, Word* state) {
+  uint32_t schedule[64];
+  const uint32_t* message = (const uint32_t*)words;
+  if (sizeof(Word) == 8) {
+    message = schedule;
+    for (int i = 0; i < 64; ++i) schedule[i] = words[i];
+  }
+  Sha256 hash = {.message = guest_address(message)};
   for (int i = 0; i < 8; ++i) hash.state[i] = state[i];
   sha256_compress(&hash);
   for (int i = 0; i < 8; ++i) state[i] = hash.state[i];
 }
 
+static void permute(Word address) {
+  uint32_t room[50];
+  uint32_t* const state = near(room, address, 50);
+  keccak_f((uint64_t*)state);
+  put_back(address, state, 50);
+}
+
 // x = x y modulo what lies behind y.
-static void multiply_numbers(uint32_t* x, const uint32_t* y) {
-  ModularProduct product = {.result = x, .x = x, .y = y};
+static void multiply_numbers(Word first, Word second) {
+  uint32_t room[8], behind[16];
+  uint32_t* const x = near(room, first, 8);
+  const uint32_t* const y = near(behind, second, 16);
+  ModularProduct product = {.result = guest_address(x), .x = guest_address(x), .y = guest_address(y)};
   for (int i = 0; i < 8; ++i) product.modulus[i] = y[8 + i];
   multiply_modulo(&product);
+  put_back(first, x, 8);
 }
 
-// Add `q` to the point `p`, or `p` to itself.
-static void add_on(Curve curve, uint32_t* p, const uint32_t* q, uint32_t code) {
+// a + b + c or a b + c, its lower 256 bits to `low` and the upper ones to `high`.
+static void compute_with_carry(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* low, uint32_t* high, int multiply) {
+  uint32_t result[16];
+  uint64_t carry = 0;
+  for (int i = 0; i < 8; ++i) result[i] = c[i], result[8 + i] = 0;
+  if (multiply)
+    for (int i = 0; i < 8; ++i) {
+      carry = 0;
+      for (int k = 0; k < 8; ++k) {
+        carry += (uint64_t)a[i] * b[k] + result[i + k];
+        result[i + k] = carry;
+        carry >>= 32;
+      }
+      result[8 + i] = carry;
+    }
+  else {
+    for (int i = 0; i < 8; ++i) {
+      carry += (uint64_t)a[i] + b[i] + c[i];
+      result[i] = carry;
+      carry >>= 32;
+    }
+    result[8] = carry;
+  }
+  for (int i = 0; i < 8; ++i) low[i] = result[i];
+  for (int i = 0; i < 8; ++i) high[i] = result[8 + i];
+}
+
+// Add the point at `second` to the one at `first`, or that to itself.
+static void add_on(Curve curve, Word first, Word second, uint32_t code) {
   Field field;
   field_open(&field, curve);
-  must_have((uint32_t)p, 8 * field.words, code);
-  must_have((uint32_t)q, 8 * field.words, code);
-  if (!(q == p ? point_double(&field, p) : point_add(&field, p, q))) refuse(code);
+  const int words = 2 * field.words;
+  must_have_words(first, 4 * words, code);
+  must_have_words(second, 4 * words, code);
+  uint32_t room[2 * FIELD_WORDS], other[2 * FIELD_WORDS];
+  uint32_t* const p = near(room, first, words);
+  if (!(second == first ? point_double(&field, p) : point_add(&field, p, near(other, second, words)))) refuse(code);
+  put_back(first, p, words);
 }
 
-static void add_edwards_on(uint32_t* p, const uint32_t* q, uint32_t code) {
+static void add_edwards_on(Word first, Word second, uint32_t code) {
   Field field;
   field_open(&field, ED25519);
-  must_have((uint32_t)p, 64, code);
-  must_have((uint32_t)q, 64, code);
-  if (!edwards_add(&field, p, q)) refuse(code);
+  must_have_words(first, 64, code);
+  must_have_words(second, 64, code);
+  uint32_t room[16], other[16];
+  uint32_t* const p = near(room, first, 16);
+  if (!edwards_add(&field, p, near(other, second, 16))) refuse(code);
+  put_back(first, p, 16);
 }
 
 // The x of the point of Ed25519 whose y lies behind it, with `sign` as its lowest bit (RFC 8032, 5.1.3). As for SP1, y need not be
 // reduced, and 0 has both signs; a y of no point has no x.
-static void decompress_edwards(uint32_t* p, uint32_t sign, uint32_t code) {
+static void decompress_edwards(Word address, Word sign, uint32_t code) {
   Field field;
   Field* const f = &field;
   field_open(f, ED25519);
-  must_have((uint32_t)p, 64, code);
+  must_have_words(address, 64, code);
   if (sign > 1) refuse(code);
+  uint32_t room[8];
+  const uint32_t* const y = near(room, address + 32, 8);
   FieldNumber u, v, d, third, power, x;
   field_set(d, 0x135978a3, 0x75eb4dca, 0x4141d8ab, 0x00700a4d, 0x7779e898, 0x8cc74079, 0x2b6ffe73, 0x52036cee);
-  field_multiply(f, u, p + 8, p + 8);
+  field_multiply(f, u, y, y);
   field_multiply_reduced(f, v, u, d);
   field_add(f, v, v, f->one);
   field_subtract(f, u, u, f->one);
@@ -138,19 +239,22 @@ static void decompress_edwards(uint32_t* p, uint32_t sign, uint32_t code) {
     field_multiply_reduced(f, x, x, d);
   }
   if ((x[0] & 1) != sign) field_multiply_reduced(f, x, x, f->minus_one);
-  for (int i = 0; i < 8; ++i) p[i] = x[i];
+  put_back(address, x, 8);
 }
 
-// An operation of the field of BN254 or BLS12-381, or of its extension of degree 2, to `x`: sum, difference or product, in the
+// An operation of the field of BN254 or BLS12-381, or of its extension of degree 2, to `first`: sum, difference or product, in the
 // order of the calls' numbers.
-static void compute_in_field(uint32_t* x, const uint32_t* y, uint32_t code) {
+static void compute_in_field(Word first, Word second, uint32_t code) {
   const int large = code <= BLS12381_FP2_MUL;
   const uint32_t operation = code - (large ? BLS12381_FP_ADD : BN254_FP_ADD);
   Field field;
   field_open(&field, large ? BLS12_381 : BN254);
   const int words = field.words * (operation < 3 ? 1 : 2);
-  must_have((uint32_t)x, 4 * words, code);
-  must_have((uint32_t)y, 4 * words, code);
+  must_have_words(first, 4 * words, code);
+  must_have_words(second, 4 * words, code);
+  uint32_t room[2 * FIELD_WORDS], other[2 * FIELD_WORDS];
+  uint32_t* const x = near(room, first, words);
+  const uint32_t* const y = near(other, second, words);
   if (operation == 5)
     pair_multiply(&field, x, y);
   else if (operation == 2)
@@ -164,6 +268,7 @@ static void compute_in_field(uint32_t* x, const uint32_t* y, uint32_t code) {
         field_subtract(&field, result + i, x + i, y + i);
     for (int i = 0; i < words; ++i) x[i] = result[i];
   }
+  put_back(first, x, words);
 }
 
 // The curve of a call that adds or doubles points.
@@ -174,18 +279,19 @@ static Curve curve_of(uint32_t code) {
 }
 
 // The value of t0 after the call.
-uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) {
+Word answer(Word first, Word second, Word third, Word fourth, Word fifth, Word number) {
+  const uint32_t code = number;
   switch (code) {
     case HALT:
       guest_exit(first);
     case WRITE:
       if (first == PUBLIC_VALUES || first == PUBLIC_VALUES_BEFORE_4)
-        keep((const uint8_t*)second, third, code);
+        keep(second, third, code);
       else if (first != STDOUT && first != STDERR)
         refuse(code);
       return code;
     case COMMIT:
-      if (first >= 8 || first != committed) refuse(code);
+      if (first >= 8 || first != committed || second != (uint32_t)second) refuse(code);
       write_word(second);
       ++committed;
       return code;
@@ -195,48 +301,58 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
     case HINT_LEN:
       return next_size();
     case HINT_READ:
-      read_next((uint32_t*)first, second, code);
+      read_next(first, second, code);
       return code;
     case SHA_EXTEND:
-      must_have(first, 256, code);
-      sha256_extend((uint32_t*)first);
+      must_have_words(first, 64 * sizeof(Word), code);
+      extend((Word*)first);
       return code;
     case SHA_COMPRESS:
-      must_have(first, 256, code);
-      must_have(second, 32, code);
-      compress((const uint32_t*)first, (uint32_t*)second);
+      must_have_words(first, 64 * sizeof(Word), code);
+      must_have_words(second, 8 * sizeof(Word), code);
+      compress((const Word*)first, (Word*)second);
       return code;
     case KECCAK_PERMUTE:
-      must_have(first, 200, code);
-      keccak_f((uint64_t*)first);
+      must_have_words(first, 200, code);
+      permute(first);
       return code;
     case UINT256_MUL:
-      must_have(first, 32, code);
-      must_have(second, 64, code);
-      multiply_numbers((uint32_t*)first, (const uint32_t*)second);
+      must_have_words(first, 32, code);
+      must_have_words(second, 64, code);
+      multiply_numbers(first, second);
+      return code;
+    case UINT256_ADD_CARRY:
+    case UINT256_MUL_CARRY:
+      must_have_words(first, 32, code);
+      must_have_words(second, 32, code);
+      must_have_words(third, 32, code);
+      must_have_words(fourth, 32, code);
+      must_have_words(fifth, 32, code);
+      compute_with_carry((const uint32_t*)first, (const uint32_t*)second, (const uint32_t*)third, (uint32_t*)fourth,
+                         (uint32_t*)fifth, code == UINT256_MUL_CARRY);
       return code;
     case SECP256K1_ADD:
     case SECP256R1_ADD:
     case BN254_ADD:
     case BLS12381_ADD:
       if (first == second) refuse(code);
-      add_on(curve_of(code), (uint32_t*)first, (const uint32_t*)second, code);
+      add_on(curve_of(code), first, second, code);
       return code;
     case SECP256K1_DOUBLE:
     case SECP256R1_DOUBLE:
     case BN254_DOUBLE:
     case BLS12381_DOUBLE:
-      add_on(curve_of(code), (uint32_t*)first, (const uint32_t*)first, code);
+      add_on(curve_of(code), first, first, code);
       return code;
     case ED_DECOMPRESS:
-      decompress_edwards((uint32_t*)first, second, code);
+      decompress_edwards(first, second, code);
       return code;
     case ED_ADD:
-      add_edwards_on((uint32_t*)first, (const uint32_t*)second, code);
+      add_edwards_on(first, second, code);
       return code;
     case BN254_FP_ADD ... BN254_FP2_MUL:
     case BLS12381_FP_ADD ... BLS12381_FP2_MUL:
-      compute_in_field((uint32_t*)first, (const uint32_t*)second, code);
+      compute_in_field(first, second, code);
       return code;
     default:
       refuse(code);

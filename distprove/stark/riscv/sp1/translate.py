@@ -10,19 +10,10 @@ from importlib import resources
 from distprove.errors import FormatError, InputError
 from distprove.stark.riscv.elf import Elf, parse_elf
 from distprove.stark.riscv.executor import Execution
-from distprove.stark.riscv.trampolines import (
-    CALL,
-    MOST_BUFFERS,
-    RESTORE_RA,
-    SAVE_RA,
-    Site,
-    framed,
-    jump,
-    with_handler,
-)
+from distprove.stark.riscv.trampolines import CONVENTIONS, MOST_BUFFERS, Site, framed, jump, with_handler
 
-VALUES = 0xF1000000
-"""Where the handler keeps the public values: their size in bytes, then the bytes."""
+VALUES = 0x1000000
+"""Where the handler keeps the public values, in bytes from its first instruction on: their size, then the bytes."""
 MOST_VALUES = 0x0E000000
 _ECALL = 0x73
 CALLS = {
@@ -49,6 +40,31 @@ CALLS = {
     0x01011D: "UINT256_MUL",
     0x01011E: "BLS12381_ADD",
     0x00011F: "BLS12381_DOUBLE",
+    0x010120: "BLS12381_FP_ADD",
+    0x010121: "BLS12381_FP_SUB",
+    0x010122: "BLS12381_FP_MUL",
+    0x010123: "BLS12381_FP2_ADD",
+    0x010124: "BLS12381_FP2_SUB",
+    0x010125: "BLS12381_FP2_MUL",
+    0x010126: "BN254_FP_ADD",
+    0x010127: "BN254_FP_SUB",
+    0x010128: "BN254_FP_MUL",
+    0x010129: "BN254_FP2_ADD",
+    0x01012A: "BN254_FP2_SUB",
+    0x01012B: "BN254_FP2_MUL",
+    0x01012C: "SECP256R1_ADD",
+    0x00012D: "SECP256R1_DOUBLE",
+    0x00012E: "SECP256R1_DECOMPRESS",
+    0x01012F: "U256XU2048_MUL",
+    0x010130: "UINT256_ADD_CARRY",
+    0x010131: "UINT256_MUL_CARRY",
+    0x000132: "MPROTECT",
+    0x000133: "POSEIDON2",
+    0x000134: "SIG_RETURN",
+    0x000035: "HINT_MPROTECT_FLUSH",
+    0x000040: "DUMP_ELF",
+    0x000041: "INSERT_PROFILER_SYMBOLS",
+    0x000042: "DELETE_PROFILER_SYMBOLS",
 }
 """Names of SP1's calls, by number."""
 
@@ -57,12 +73,13 @@ def translate(elf: Elf, what: str) -> Elf:
     """The guest with its calls translated; `what` names it in errors. Raises InputError for one whose segments leave no
     room for handler or trampolines."""
     sites = [start + 4 * i for start, words in elf.program for i in (words == _ECALL).nonzero()[0].tolist()]
-    return with_handler(elf, [_site(site) for site in sites], _handler(), what)
+    return with_handler(elf, [_site(site, elf.xlen) for site in sites], _handler(elf.xlen), what)
 
 
-def _site(address: int) -> Site:
-    """An `ecall`. Its trampoline saves ra at the top of memory, calls the handler, restores ra, and jumps back."""
-    return Site(address, 5, lambda at: (SAVE_RA, *CALL, RESTORE_RA, jump(at + 16, address + 4)))
+def _site(address: int, xlen: int) -> Site:
+    """An `ecall`. Its trampoline saves ra, calls the handler, restores ra, and jumps back."""
+    abi = CONVENTIONS[xlen]
+    return Site(address, 5, lambda at: (abi.save, *abi.call, abi.restore, jump(at + 16, address + 4)))
 
 
 def private_input(data: bytes, what: str) -> bytes:
@@ -105,11 +122,13 @@ def public_values(execution: Execution) -> bytes:
 
     A guest may have changed their size; the handler takes more than a cycle for each byte that it keeps.
     """
-    size = int.from_bytes(execution.memory(VALUES, 4), "little")
-    return execution.memory(VALUES + 4, min(size, MOST_VALUES, execution.outcome.cycles))
+    values = CONVENTIONS[execution.xlen].handler + VALUES
+    size = int.from_bytes(execution.memory(values, 4), "little")
+    return execution.memory(values + 4, min(size, MOST_VALUES, execution.outcome.cycles))
 
 
 @cache
-def _handler() -> Elf:
-    data = resources.files(__package__).joinpath("handler.elf").read_bytes()
+def _handler(xlen: int) -> Elf:
+    name = {32: "handler.elf", 64: "handler64.elf"}[xlen]
+    data = resources.files(__package__).joinpath(name).read_bytes()
     return parse_elf(data, "the handler of SP1's calls")
