@@ -20,7 +20,7 @@ use core::arch::{asm, global_asm};
 #[cfg(not(feature = "project"))]
 use core::cell::UnsafeCell;
 
-global_asm!(include_str!("start.S"));
+global_asm!(".set .Lxlen, {bits}", include_str!("start.S"), bits = const usize::BITS);
 
 const EXIT: u32 = 1;
 const WRITE: u32 = 2;
@@ -38,7 +38,7 @@ const MULTIPLY_ADD_MODULO_384: u32 = 13;
 
 fn call(number: u32, argument: u32) -> u32 {
     let result;
-    unsafe { asm!("ecall", in("a7") number, inlateout("a0") argument => result) };
+    unsafe { asm!("ecall", in("a7") number as usize, inlateout("a0") argument => result) };
     result
 }
 
@@ -56,20 +56,27 @@ pub fn cycle_count() -> u32 {
     call(CYCLES, 0)
 }
 
+/// The address of an operand of a host call, which has 32 bits in a guest of RV64IM, too. Panics if it has more.
+fn address<T>(operand: *const T) -> u32 {
+    let address = operand as usize;
+    assert!(address as u64 >> 32 == 0, "the operands of host calls lie below 2^32");
+    address as u32
+}
+
 /// Permute a state by Keccak-f[1600]: lane x + 5 y is state[x + 5 y].
 pub fn keccak_f(state: &mut [u64; 25]) {
-    call(KECCAK_F, state.as_mut_ptr() as u32);
+    call(KECCAK_F, address(state));
 }
 
 /// The calls from 7 on are answered only to programs with an instruction that loads their number, `li a7, NUMBER`.
 fn compute<const NUMBER: u32, T>(on: *mut T) {
-    unsafe { asm!("li a7, {number}", "ecall", number = const NUMBER, inout("a0") on => _, out("a7") _) };
+    unsafe { asm!("li a7, {number}", "ecall", number = const NUMBER, inout("a0") address(on) as usize => _, out("a7") _) };
 }
 
 /// A state of SHA-256.
 #[repr(C)]
 pub struct Sha256 {
-    message: *const u32,
+    message: u32,
     pub state: [u32; 8],
 }
 
@@ -78,18 +85,18 @@ impl Sha256 {
         let state = [
             0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
         ];
-        Sha256 { message: core::ptr::null(), state }
+        Sha256 { message: 0, state }
     }
 
     /// Compress a block of 64 bytes, four in each word as they lie in memory.
     pub fn block(&mut self, block: &[u32; 16]) {
-        self.message = block.as_ptr();
+        self.message = address(block);
         compute::<SHA256_BLOCK, _>(self);
     }
 
     /// Compress a message schedule of 64 words.
     pub fn compress(&mut self, schedule: &[u32; 64]) {
-        self.message = schedule.as_ptr();
+        self.message = address(schedule);
         compute::<SHA256_COMPRESS, _>(self);
     }
 }
@@ -102,24 +109,23 @@ pub fn sha256_extend(schedule: &mut [u32; 64]) {
 /// Products modulo a number of N words, the lowest first: 8 or 12, for 256 or 384 bits. 0 stands for 2^256 or 2^384.
 #[repr(C)]
 pub struct Modulus<const N: usize> {
-    result: *mut [u32; N],
-    x: *const [u32; N],
-    y: *const [u32; N],
-    addend: *const [u32; N],
+    result: u32,
+    x: u32,
+    y: u32,
+    addend: u32,
     modulus: [u32; N],
 }
 
 impl<const N: usize> Modulus<N> {
     pub const fn new(modulus: [u32; N]) -> Self {
         const { assert!(N == 8 || N == 12) };
-        let none = core::ptr::null();
-        Modulus { result: core::ptr::null_mut(), x: none, y: none, addend: none, modulus }
+        Modulus { result: 0, x: 0, y: 0, addend: 0, modulus }
     }
 
     /// x y modulo the modulus, and so below it. x or y must be below the modulus.
     pub fn multiply(&mut self, x: &[u32; N], y: &[u32; N]) -> [u32; N] {
         let mut result = [0; N];
-        (self.result, self.x, self.y) = (&mut result, x, y);
+        (self.result, self.x, self.y) = (address(&raw mut result), address(x), address(y));
         if N == 8 {
             compute::<MULTIPLY_MODULO, _>(self);
         } else {
@@ -131,7 +137,8 @@ impl<const N: usize> Modulus<N> {
     /// x y + addend modulo the modulus, as `multiply`.
     pub fn multiply_add(&mut self, x: &[u32; N], y: &[u32; N], addend: &[u32; N]) -> [u32; N] {
         let mut result = [0; N];
-        (self.result, self.x, self.y, self.addend) = (&mut result, x, y, addend);
+        (self.result, self.x) = (address(&raw mut result), address(x));
+        (self.y, self.addend) = (address(y), address(addend));
         if N == 8 {
             compute::<MULTIPLY_ADD_MODULO, _>(self);
         } else {

@@ -5,7 +5,12 @@
 void* memcpy(void* to, const void* from, size_t size) {
   uint8_t* out = to;
   const uint8_t* in = from;
-  if ((((uintptr_t)out | (uintptr_t)in) & 3) == 0)
+  const uintptr_t both = (uintptr_t)out | (uintptr_t)in;
+#if __riscv_xlen == 64
+  if ((both & 7) == 0)
+    for (; size >= 8; size -= 8, out += 8, in += 8) *(uint64_t*)out = *(const uint64_t*)in;
+#endif
+  if ((both & 3) == 0)
     for (; size >= 4; size -= 4, out += 4, in += 4) *(uint32_t*)out = *(const uint32_t*)in;
   while (size--) *out++ = *in++;
   return to;
@@ -21,9 +26,9 @@ void* memmove(void* to, const void* from, size_t size) {
 
 void* memset(void* to, int value, size_t size) {
   uint8_t* out = to;
-  const uint32_t word = 0x01010101u * (uint8_t)value;
-  for (; size && ((uintptr_t)out & 3); --size) *out++ = (uint8_t)value;
-  for (; size >= 4; size -= 4, out += 4) *(uint32_t*)out = word;
+  const uintptr_t word = UINTPTR_MAX / 255 * (uint8_t)value;
+  for (; size && (uintptr_t)out % sizeof word; --size) *out++ = (uint8_t)value;
+  for (; size >= sizeof word; size -= sizeof word, out += sizeof word) *(uintptr_t*)out = word;
   while (size--) *out++ = (uint8_t)value;
   return to;
 }

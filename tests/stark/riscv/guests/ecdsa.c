@@ -58,11 +58,11 @@ static const Number ONE = {{1}};
 
 static void product(Number* out, const Number* a, const Number* b, const Number* addend, Modulus* m) {
   ModularProduct* const call = m == &P ? &of_p : &of_n;
-  call->result = out->v;
-  call->x = a->v;
-  call->y = b->v;
+  call->result = guest_address(out->v);
+  call->x = guest_address(a->v);
+  call->y = guest_address(b->v);
   if (addend) {
-    call->addend = addend->v;
+    call->addend = guest_address(addend->v);
     multiply_add_modulo(call);
   } else {
     multiply_modulo(call);

@@ -49,7 +49,7 @@ static void hash(uint32_t state[8], size_t blocks) {
   Sha256 h;
   __builtin_memcpy(h.state, state, sizeof h.state);
   for (size_t i = 0; i < blocks; ++i) {
-    h.message = message + 64 * i;
+    h.message = guest_address(message + 64 * i);
     sha256_block(&h);
   }
   __builtin_memcpy(state, h.state, sizeof h.state);

@@ -8,7 +8,7 @@
 static inline void sha256(const void* from, size_t size, uint8_t digest[32]) {
   const uint8_t* bytes = (const uint8_t*)from;
   uint32_t block[32] = {0};  // room for the last bytes and the padding
-  Sha256 hash = {block, SHA256_START};
+  Sha256 hash = {guest_address(block), SHA256_START};
   size_t left = size;
   for (; left >= 64; left -= 64, bytes += 64) {
     memcpy(block, bytes, 64);
@@ -22,7 +22,7 @@ static inline void sha256(const void* from, size_t size, uint8_t digest[32]) {
   block[words - 1] = __builtin_bswap32((uint32_t)size << 3);
   sha256_block(&hash);
   if (words == 32) {
-    hash.message = block + 16;
+    hash.message = guest_address(block + 16);
     sha256_block(&hash);
   }
   for (size_t i = 0; i < 8; ++i) {
