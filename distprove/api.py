@@ -30,7 +30,7 @@ from cluster.scheduler.jobs import Progress
 from cluster.session import prove_job, resume_job
 from distprove.entry import OwnProgram
 from distprove.errors import UsageError
-from distprove.expected import Expected, ExpectedPublic
+from distprove.expected import Expected, GivenPublic
 from distprove.formats.files import kind_at, read_bounded, require_apart, write_atomically
 from distprove.formats.notebook import facts_html
 from distprove.formats.owncode import require_outside
@@ -216,8 +216,9 @@ def verify(
     that it read are compared.
 
     `public` are the public values that the proof must state, or a file of them as JSON: a list of all values of the
-    only partition, as snarkjs's public.json, or a mapping by name, as `distprove.expected` describes. A value that
-    differs raises InvalidProof, which names both.
+    only partition, as snarkjs's public.json, or a mapping by name, as `distprove.expected` describes. A proof
+    system may have a form of its own, which its page describes. A value that differs raises InvalidProof, which names
+    both.
 
     A job may have an output of variable length, whose length and digest the proof states. It is verified with the one
     in the run folder, or with `output`, the file or the bytes themselves. Without either OutputMissing is raised,
@@ -263,7 +264,7 @@ def verify(
         output=read_bounded(Path(output), MAX_OUTPUT) if isinstance(output, (str, Path)) else output,
         exit_code=exit_code,
         public_input=Path(public_input) if isinstance(public_input, str) else public_input,
-        public=ExpectedPublic.given(public) if public is not None else None,
+        public=GivenPublic.given(public) if public is not None else None,
         threads=threads,
         tree_wires=tree_wires,
         wrap=wrap,

@@ -57,12 +57,70 @@ class NamesPublic(Protocol):
         """The public values of a partition, in order."""
 
 
+class Stated(NamedTuple):
+    """What a partition states."""
+
+    record: dict[str, Any]
+    """Plain data, for JSON."""
+    lines: tuple[str, ...]
+    """The same as text."""
+
+
+class Expectation(Protocol):
+    """Values that a job must state."""
+
+    def require(self, partitions: Sequence[PartitionProof]) -> int:
+        """Compare with what partitions whose proofs hold state. Returns the number of public values that were compared.
+        Raises InvalidProof, which names both values, where they differ, and UsageError."""
+
+
+@runtime_checkable
+class StatesMore(Protocol):
+    """Optional interface of a verifier whose partitions state more than a list of public values."""
+
+    def stated(self, partition: PartitionProof) -> Stated:
+        """What a partition whose proof holds states."""
+
+    def expecting(self, top: Any, what: str) -> Expectation:
+        """Take the objects of a file of expected values, in a form of the proof system's own. `what` names the file.
+        Raises FormatError."""
+
+
 @dataclass(frozen=True)
-class ExpectedPublic:
-    """Public values that a proof must state."""
+class GivenPublic:
+    """Expected values before the verifier is known, whose proof system gives their form."""
 
     what: str
     """Name of the source in messages: the file, or "public"."""
+    top: Any = field(repr=False)
+    """The objects of the file."""
+
+    @classmethod
+    def read(cls, path: Path) -> GivenPublic:
+        """Read a file. Raises InputError or FormatError."""
+        return cls(str(path), _load(read_bounded(path, MAX_BYTES), str(path)))
+
+    @classmethod
+    def given(cls, value: str | Path | Expected) -> GivenPublic:
+        """Read a file, or take Python objects in the same forms. Raises InputError or FormatError."""
+        return cls.read(Path(value)) if isinstance(value, (str, Path)) else cls("public", value)
+
+    def under(self, verifier: object) -> Expectation:
+        """Parse the values for a verifier. Raises FormatError."""
+        if isinstance(verifier, StatesMore):
+            return verifier.expecting(self.top, self.what)
+        names = verifier.job_values() if isinstance(verifier, NamesPublic) else ()
+        return ExpectedPublic.parse(self.top, self.what, names)
+
+
+@dataclass(frozen=True)
+class ExpectedPublic:
+    """Public values that a proof must state. Implements `Expectation`."""
+
+    what: str
+    """Name of the source in messages: the file, or "public"."""
+    names: Sequence[JobValue] = ()
+    """The public values that have names under the key."""
     only: Values | None = None
     """All values of the only partition."""
     of_job: Mapping[str, Values] = field(default_factory=dict)
@@ -76,20 +134,15 @@ class ExpectedPublic:
         return cls.parse(_load(read_bounded(path, MAX_BYTES), str(path)), str(path))
 
     @classmethod
-    def given(cls, value: str | Path | Expected) -> ExpectedPublic:
-        """Read a file, or take Python objects in the same forms. Raises InputError or FormatError."""
-        return cls.read(Path(value)) if isinstance(value, (str, Path)) else cls.parse(value, "public")
-
-    @classmethod
-    def parse(cls, top: Any, what: str) -> ExpectedPublic:
-        """Parse the objects of a file. Raises FormatError."""
+    def parse(cls, top: Any, what: str, names: Sequence[JobValue] = ()) -> ExpectedPublic:
+        """Parse the objects of a file. `names` are those of public values under the key. Raises FormatError."""
         if not isinstance(top, Mapping):
-            return cls(what, only=_values(top, what))
+            return cls(what, names, only=_values(top, what))
         if not top:
             raise FormatError(f"{what}: names no public value")
         named = {name: value for name, value in top.items() if name != PARTITIONS}
         if PARTITIONS not in top:
-            return cls(what, of_job=_named(named, what))
+            return cls(what, names, of_job=_named(named, what))
         partitions = top[PARTITIONS]
         if not partitions or not isinstance(partitions, Mapping) or not all(isinstance(n, str) for n in partitions):
             raise FormatError(f"{what}: {PARTITIONS} is no object of values by the names of partitions")
@@ -97,10 +150,10 @@ class ExpectedPublic:
         for name, value in partitions.items():
             where = f"{what}: partition {visible(name)}"
             found[name] = _named(value, where) if isinstance(value, Mapping) else _values(value, where)
-        return cls(what, of_job=_named(named, what), by_partition=found)
+        return cls(what, names, of_job=_named(named, what), by_partition=found)
 
-    def require(self, partitions: Sequence[PartitionProof], names: Sequence[JobValue]) -> int:
-        """Compare with what a proof that holds states. `names` are the names of public values under its key.
+    def require(self, partitions: Sequence[PartitionProof]) -> int:
+        """Compare with what a proof that holds states.
 
         Returns the number of values that were compared. Raises InvalidProof, which names both values, where they differ
         or the partitions are others. Raises UsageError for names that the key does not have.
@@ -114,13 +167,13 @@ class ExpectedPublic:
                 )
             return self._require_all(partitions[0], self.only)
         for name, values in self.of_job.items():
-            value = _of_name(names, name, self.what)
+            value = _of_name(self.names, name, self.what)
             if not value.of_job and len(partitions) > 1:
                 raise UsageError(
                     f'{self.what}: "{visible(name)}" is a value of each partition, and not of the whole job; give it '
                     f'by partition, as {{"{PARTITIONS}": {{NAME: {{"{visible(name)}": [VALUE, ...]}}, ...}}}}'
                 )
-            compared += self._require_named(partitions[-1 if value.of_job == "last" else 0], names, name, values)
+            compared += self._require_named(partitions[-1 if value.of_job == "last" else 0], name, values)
         if self.by_partition is None:
             return compared
         stated = [partition.name for partition in partitions]
@@ -134,14 +187,14 @@ class ExpectedPublic:
                 )
             expected = self.by_partition[partition.name]
             if isinstance(expected, Mapping):
-                compared += sum(self._require_named(partition, names, name, of) for name, of in expected.items())
+                compared += sum(self._require_named(partition, name, of) for name, of in expected.items())
             else:
                 compared += self._require_all(partition, expected)
         return compared
 
-    def _require_named(self, partition: PartitionProof, names: Sequence[JobValue], name: str, expected: Values) -> int:
-        value = _of_name(names, name, self.what)
-        start = sum(each.size for each in names[: names.index(value)])
+    def _require_named(self, partition: PartitionProof, name: str, expected: Values) -> int:
+        value = _of_name(self.names, name, self.what)
+        start = sum(each.size for each in self.names[: self.names.index(value)])
         return self._require_equal(partition, name, partition.public[start : start + value.size], expected)
 
     def _require_all(self, partition: PartitionProof, expected: Values) -> int:
@@ -213,8 +266,6 @@ def _load(data: bytes, what: str) -> Any:
         return table
 
     try:
-        return jsontext.loads(
-            data, what, object_pairs_hook=unique, parse_int=integer, parse_float=refuse, parse_constant=refuse
-        )
+        return jsontext.loads(data, what, object_pairs_hook=unique, parse_int=integer, parse_constant=refuse)
     except json.JSONDecodeError as error:
         raise FormatError(f"{what}: not JSON: {error.msg} at line {error.lineno}") from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
-from distprove.expected import ExpectedPublic, NamesPublic
+from distprove.expected import GivenPublic, Stated, StatesMore
 from distprove.formats.notebook import facts_html
 from distprove.options import SECURITY_BITS
 from distprove.proof import (
@@ -57,6 +57,8 @@ class Verified:
     did not: that is the prover's word then. None for other proofs."""
     public_compared: int | None = None
     """Number of public values that equal those that the caller expects; None if the caller gave none."""
+    stated: tuple[Stated, ...] | None = field(default=None, repr=False)
+    """What each partition states; None of systems whose partitions state public values alone."""
     wrap: TakenWrap | None = None
     """The wrap that was verified in place of the one proof. The bits of `proven` are then those of the proofs inside
     the wrap. They say nothing of the wrap's own soundness, nor of how its key was made."""
@@ -98,7 +100,7 @@ def verify_proof(
     output: bytes | None = None,
     exit_code: int | None = None,
     public_input: Path | bytes | None = None,
-    public: ExpectedPublic | None = None,
+    public: GivenPublic | None = None,
     threads: int = 1,
     tree_wires: int | None = None,
     wrap: tuple[Path, Path] | None = None,
@@ -125,6 +127,7 @@ def verify_proof(
         raise UsageError(f"a proof of {proof.system} is verified under a key (vk), and not with a program")
     else:
         verifier = entry.own_verifier(proof.verification_key, program)
+    expected = None if public is None else public.under(verifier)
     if vk is None and verifier.key_digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
     if output is not None:
@@ -163,9 +166,7 @@ def verify_proof(
         verifier.compare(proof.partitions, exit_code, public_input)
     elif exit_code is not None or public_input is not None:
         raise UsageError(f"a proof of {proof.system} states neither an exit code nor a public input of a program")
-    compared: int | None = None
-    if public is not None:
-        compared = public.require(proof.partitions, verifier.job_values() if isinstance(verifier, NamesPublic) else [])
+    compared = None if expected is None else expected.require(proof.partitions)
     return Verified(
         system=proof.system,
         job_digest=proof.job_digest,
@@ -180,6 +181,7 @@ def verify_proof(
         circuit=circuit,
         proof_type=proof_type,
         public_compared=compared,
+        stated=tuple(map(verifier.stated, proof.partitions)) if isinstance(verifier, StatesMore) else None,
         unbound=_unbound(verifier, circuit, proof_type),
         wrap=verifier.wrap_taken() if isinstance(verifier, TakesWrap) else None,
     )

@@ -1,40 +1,31 @@
-"""`distprove verify --openvm-key`: a proof of OpenVM 2 under its key."""
+"""`distprove verify` of a proof of OpenVM 2 in its own bytes, under its key."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json
 from distprove.errors import InvalidProof, UsageError
-
-if TYPE_CHECKING:
-    from distprove.stark.openvm.proof import OpenVmProof
-    from distprove.stark.openvm.shape import Shape
 
 
 def verify_openvm(
     path: Path, key_path: Path, security: float | None, *, expected: Path | None, show_public: bool, as_json: bool
 ) -> None:
-    """Verify a proof of OpenVM 2, or the one in a folder, and say so. `security`: bits to ask for, by default those of
-    OpenVM's parameters. `expected`: a file of what the proof must state.
+    """Verify a proof of OpenVM 2, and say so. `security`: bits to ask for, by default those of OpenVM's parameters.
+    `expected`: a file of what the proof must state.
 
     Raises InputError and its subclasses for files that are no such proof, key or values, and InvalidProof.
     """
-    from distprove.cli.prove_openvm import PROOF, numbered
     from distprove.formats.files import read_bounded
-    from distprove.stark.openvm.expected import ExpectedStatement, hex_of
+    from distprove.stark.openvm.expected import ExpectedStatement
     from distprove.stark.openvm.key_file import read_key
     from distprove.stark.openvm.proof import BEGINS, MAX_BYTES, OpenVmProof
     from distprove.stark.openvm.security import TARGET_BITS, security_bits
+    from distprove.stark.openvm.stated import hex_of, stated
     from distprove.stark.openvm.verifier import verify
 
     begin, least = time.perf_counter(), TARGET_BITS if security is None else security
-    if path.is_dir():
-        if (path / numbered(0)).is_file():
-            raise UsageError(f"{path} holds several proofs: verify {path / numbered(0)} and the others one by one")
-        path /= PROOF
     key = read_key(key_path)
     data = read_bounded(path, MAX_BYTES, begins=BEGINS, kind="a proof of OpenVM 2 in version 3 of its encoding")
     proof = OpenVmProof.from_bytes(data, str(path))
@@ -52,11 +43,10 @@ def verify_openvm(
     if wanted is not None:
         wanted.require(shape, proof)
     compared = None if wanted is None else wanted.count
-    seconds = time.perf_counter() - begin
+    told, seconds = stated(shape, proof), time.perf_counter() - begin
     if as_json:
-        airs = [_air(shape, proof, i) for i in range(len(shape.traces))]
-        told = {"system": "openvm", "key_hash": hex_of(key.pre_hash), "security_bits": bits, "airs": airs}
-        print_json({"status": "verified", **told, "public_compared": compared, "seconds": seconds})
+        facts = {"system": "openvm", "key_hash": hex_of(key.pre_hash), "security_bits": bits, **told.record}
+        print_json({"status": "verified", **facts, "public_compared": compared, "seconds": seconds})
         return
     table = facts_table()
     table.add_row("result", "[bold green]verified[/]: one proof of OpenVM 2")
@@ -72,33 +62,25 @@ def verify_openvm(
     table.add_row("time", format_seconds(seconds))
     out().print(table)
     if show_public:
-        for i in range(len(shape.traces)):
-            air = _air(shape, proof, i)
-            values = ", ".join(map(str, air["public_values"])) or "no public value"
-            roots = "".join(f"\n  cached trace {root}" for root in air["cached_traces"])
-            out().print(f"AIR {air['air']}, {escape(air['name'])}, 2^{air['log_height']} rows: {values}{roots}")
+        for line in told.lines:
+            out().print(escape(line))
 
 
-def begins_as_proof(path: Path) -> bool:
-    """Whether a file begins as a proof of OpenVM 2 does, and no proof of distprove's own."""
+def bare_proof(path: Path) -> Path | None:
+    """The proof of OpenVM 2 that a path names: a file that begins as one, or that of a folder without a proof of
+    distprove's own; None where there is none. Raises UsageError for a folder of several."""
+    from distprove.proof import PROOF_FILE
+    from distprove.stark.openvm.job_verifier import PROOF, numbered
     from distprove.stark.openvm.proof import BEGINS
 
+    if path.is_dir():
+        if (path / PROOF_FILE).exists():
+            return None
+        if (path / numbered(0)).is_file():
+            raise UsageError(f"{path} holds several proofs: verify {path / numbered(0)} and the others one by one")
+        path /= PROOF
     try:
         with path.open("rb") as file:
-            return file.read(len(BEGINS)) == BEGINS
+            return path if file.read(len(BEGINS)) == BEGINS else None
     except OSError:
-        return False
-
-
-def _air(shape: Shape, proof: OpenVmProof, place: int) -> dict[str, Any]:
-    """What a proof states about one of its traces."""
-    from distprove.stark.openvm.expected import hex_of
-
-    trace = shape.traces[place]
-    return {
-        "air": trace.number,
-        "name": trace.air.name,
-        "log_height": trace.log_height,
-        "public_values": proof.public_values[trace.number].tolist(),
-        "cached_traces": [hex_of(root) for root in trace.cached_roots],
-    }
+        return None

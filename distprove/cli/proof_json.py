@@ -58,7 +58,7 @@ def verify_proof_json(path: Path, vk: Path | None, *, expected: Path | None, sho
     if not verify(key, public, proof):
         raise InvalidProof(f"{path} does not verify with {values} under {vk}")
     if expected is not None and expected != values:
-        ExpectedPublic.read(expected).require([PartitionProof(path.name, b"", public, {})], [])
+        ExpectedPublic.read(expected).require([PartitionProof(path.name, b"", public, {})])
     seconds = time.perf_counter() - begin
     if as_json:
         told = {"system": "groth16", "public": [str(value) for value in public], "key_digest": key.digest().hex()}

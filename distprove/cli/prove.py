@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from distprove.cli import prove_openvm
 from distprove.cli.console import fail, print_json, reports_errors, warn
 from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, Writes, takes_groups
@@ -81,12 +80,9 @@ class ProveGroup(PlainGroup):
         return system_command(cmd_name) if cmd_name in SYSTEMS else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        args = subject_first(args, SYSTEMS)
-        return super().parse_args(ctx, [prove_openvm.COMMAND, *args[1:]] if prove_openvm.is_meant(args) else args)
+        return super().parse_args(ctx, subject_first(args, SYSTEMS))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] == prove_openvm.COMMAND:
-            return prove_openvm.BESIDE, self.commands[prove_openvm.COMMAND], args[1:]
         if args[0] in SYSTEMS:
             return super().resolve_command(ctx, args)
         return "JOB.toml", self.commands[JOB_FILE], args
@@ -107,7 +103,7 @@ app = App(
     subcommand_metavar=f"{'|'.join(SYSTEMS)}|JOB.toml ...",
     help="Prove every partition of a job, verify each, and bind them into one proof.",
     epilog="What is proven is said by options, after the name of a proof system, or by a job file. "
-    f"Exit code 0 only if every partition was proven and verified. {prove_openvm.HINT}",
+    "Exit code 0 only if every partition was proven and verified.",
 )
 
 
@@ -143,9 +139,6 @@ def job_file(
         hint = nearest(str(path), SYSTEMS)
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file{hint}")
     _start(Job.from_toml(path), folder, execution, as_json)
-
-
-app.command(prove_openvm.COMMAND, hidden=True, cls=VariadicCommand)(prove_openvm.prove_traces)
 
 
 def system_command(system: str) -> Any:
@@ -195,7 +188,6 @@ def system_command(system: str) -> Any:
     if "program" in settings:
         command = typer.main.get_command(program_app(taking, entry.help))
         command.name = system
-        command.epilog = prove_openvm.HINT if system == prove_openvm.BESIDE else None
         return command
     return command_of(system, entry.help, partial(taking, "", {}), [], taking, VariadicCommand)
 

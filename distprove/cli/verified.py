@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
     """What `--json` tells of the proof of a job that holds."""
+    more = [each.record for each in verified.stated] if verified.stated else [{}] * len(loaded.partitions)
     return {
         "system": loaded.system,
         "one_proof": loaded.whole is not None,
         "partitions": [
-            {"name": p.name, "public": [str(v) for v in p.public], **_named(verified, p.public)}
-            for p in loaded.partitions
+            {"name": p.name, "public": [str(v) for v in p.public], **_named(verified, p.public), **own}
+            for p, own in zip(loaded.partitions, more, strict=True)
         ],
         "job_digest": loaded.job_digest.hex(),
         "job_digest_given": verified.job_expected,
@@ -77,7 +78,11 @@ def rows(loaded: Proof, verified: Verified, vk: str) -> Iterator[tuple[str, str]
 
 
 def print_public(loaded: Proof, verified: Verified) -> None:
-    """List the partitions with their public values."""
+    """List the partitions with their public values, or all that they state."""
+    for p, stated in zip(loaded.partitions, verified.stated or (), strict=bool(verified.stated)):
+        out().print("\n  ".join([f"{escape(p.name)}:", *map(escape, stated.lines)]))
+    if verified.stated:
+        return
     for p in loaded.partitions:
         named = _named(verified, p.public).get("named", {})
         values = [f"{escape(name)} = {', '.join(of)}" for name, of in named.items()] or map(str, p.public)

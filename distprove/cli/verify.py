@@ -41,7 +41,8 @@ def verify(
     vk: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The key to trust: verification_key.json, or verifying_key.msgpack; for several jobs, several."
+            help="The key to trust: verification_key.json, verifying_key.msgpack, or OpenVM's key.bin; for several "
+            "jobs, several."
         ),
     ] = None,
     trust_own_key: Annotated[
@@ -121,19 +122,13 @@ def verify(
             help="The expected type of proof, where the statement names one, as StackedDrg32GiBV1_1.",
         ),
     ] = None,
-    openvm_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--openvm-key", metavar="KEY", help="The key to trust, of a proof of OpenVM 2 in its own encoding."
-        ),
-    ] = None,
     public: Annotated[
         Path | None,
         typer.Option(
             "--public",
             metavar="FILE",
-            help="The public values that you expect, as JSON: snarkjs's public.json, values by name, or those that "
-            "--openvm-key prints with --json.",
+            help="The public values that you expect, as JSON: snarkjs's public.json, values by name, or the AIRs of "
+            "OpenVM's proofs, as --json prints them.",
         ),
     ] = None,
     show_public: Annotated[
@@ -149,17 +144,18 @@ def verify(
     A guest must have ended with --exit-code. With --public the proof must state these public values. A job with an
     output needs it, beside the proof or as --output. Of an aggregate of STARK jobs --vk and --program are for the jobs
     under that key or of that program. A wrap that a contract reads is verified with --wrap-vk from its proof.json,
-    public.json and program.msgpack; a proof.json of snarkjs with the public.json beside it. A proof of OpenVM 2
-    needs --openvm-key. Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's
-    own key; 2 if the file cannot be read as a proof.
+    public.json and program.msgpack; a proof.json of snarkjs with the public.json beside it. A proof.bin of OpenVM 2
+    needs --vk. Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's own key;
+    2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
     from distprove.cli.aggregate import is_aggregate, is_of_several, verify_aggregate_file
+    from distprove.cli.openvm import bare_proof, verify_openvm
     from distprove.cli.proof_json import is_proof_json, verify_proof_json
     from distprove.cli.read_wrap import verify_read
     from distprove.cli.summary import INSECURE_WRAP
-    from distprove.expected import ExpectedPublic
+    from distprove.expected import GivenPublic
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
     from distprove.proof import MAX_OUTPUT
@@ -167,25 +163,16 @@ def verify(
     from distprove.several import contract_verifier
     from distprove.verification import verify_proof
 
-    if openvm_key is not None:
-        from distprove.cli.openvm import verify_openvm
-
-        texts = (
-            vk,
-            program,
-            arguments,
-            job,
-            srs_verifier,
-            statement,
-            output,
-            public_input,
-            circuit,
-            proof_type,
-            exit_code,
-        )
-        if trust_own_key or any(given is not None for given in (*texts, threads, tree_wires, wrap_vk)):
-            raise UsageError("--openvm-key goes with --security, --public, --show-public and --json only")
-        verify_openvm(proof, openvm_key, security, expected=public, show_public=show_public, as_json=as_json)
+    if wrap_vk is None and (bare := bare_proof(proof)) is not None:
+        texts = program, arguments, job, srs_verifier, statement, output, public_input, circuit, proof_type, exit_code
+        if trust_own_key or any(given is not None for given in (*texts, threads, tree_wires)):
+            raise UsageError(
+                f"{bare}: a proof of OpenVM 2 is verified with --vk, --security, --public, --show-public and --json "
+                "alone: it carries no key, and states nothing more"
+            )
+        if vk is None or len(vk) != 1:
+            raise UsageError(f"{bare}: a proof of OpenVM 2 is verified under the key that --vk names")
+        verify_openvm(bare, vk[0], security, expected=public, show_public=show_public, as_json=as_json)
         return
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
@@ -280,7 +267,7 @@ def verify(
         output=loaded.output if output is not None else None,
         exit_code=exit_code,
         public_input=public_input,
-        public=None if public is None else ExpectedPublic.read(public),
+        public=None if public is None else GivenPublic.read(public),
         threads=most,
         tree_wires=tree_wires,
         wrap=None if wrap_vk is None else (proof, wrap_vk),
@@ -317,18 +304,11 @@ def verify(
 
 
 def _require_ours(path: Path) -> None:
-    """Raise UsageError, which names the way, for a folder whose proof is another one than proof.msgpack, and for a
-    proof of OpenVM."""
-    from distprove.cli.openvm import begins_as_proof
-    from distprove.cli.prove_openvm import KEY_FLAG, PROOF
+    """Raise UsageError, which names the way, for a folder whose proof is a proof.json."""
     from distprove.proof import PROOF_FILE
 
-    if path.is_dir() and not (path / PROOF_FILE).exists():
-        if (path / PROOF_JSON).is_file():
-            raise UsageError(f"{path} has no {PROOF_FILE}; {path / PROOF_JSON} is a proof by itself: verify that file")
-        path = path / PROOF
-    if path.is_file() and begins_as_proof(path):
-        raise UsageError(f"{path} is no {PROOF_FILE}: a proof of OpenVM 2 is verified with {KEY_FLAG} KEY")
+    if path.is_dir() and not (path / PROOF_FILE).exists() and (path / PROOF_JSON).is_file():
+        raise UsageError(f"{path} has no {PROOF_FILE}; {path / PROOF_JSON} is a proof by itself: verify that file")
 
 
 def _is_told_insecure(proof: Path) -> bool | None:

@@ -209,9 +209,9 @@ _BEGINNINGS = {
     b"ptau": "as a .ptau",
     b"\x7fELF": "as an ELF file",
     b"\0asm": "as a .wasm",
-    b"OVMKEY01": "as a key of OpenVM 2 (--openvm-key)",
+    b"OVMKEY01": "as a key of OpenVM 2 (key.bin)",
     b"OVMTRC01": "as traces of OpenVM 2 (--traces)",
-    b"\x03\0\0\0": "as a proof of OpenVM 2 (verify --openvm-key KEY)",
+    b"\x03\0\0\0": "as a proof of OpenVM 2 (proof.bin)",
     b"{": "as JSON",
 }
 """How files of other kinds begin, for messages."""

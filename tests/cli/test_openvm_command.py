@@ -1,4 +1,4 @@
-"""`distprove verify --openvm-key`."""
+"""`distprove verify` of a proof of OpenVM 2 in its own bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOY = ("--security", 5)
 
 
 def test_verifies_and_tells_what_was_proven() -> None:
-    done = run("verify", PROOF, "--openvm-key", key_path(NAME), *TOY, "--show-public")
+    done = run("verify", PROOF, "--vk", key_path(NAME), *TOY, "--show-public")
     assert done.exit_code == 0, done.output
     values = ", ".join(map(str, proof_of(NAME).public_values[0].tolist()))
     assert "one proof of OpenVM 2" in done.output
@@ -26,7 +26,7 @@ def test_verifies_and_tells_what_was_proven() -> None:
 
 
 def test_verifies_as_json() -> None:
-    done = run("verify", GOLDEN / "cached" / "proof.bin", "--openvm-key", key_path("cached"), *TOY, "--json")
+    done = run("verify", GOLDEN / "cached" / "proof.bin", "--vk", key_path("cached"), *TOY, "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     (air,) = told["airs"]
@@ -39,7 +39,7 @@ def test_verifies_as_json() -> None:
 
 
 def test_asks_for_the_security_of_production_keys() -> None:
-    done = run("verify", PROOF, "--openvm-key", key_path(NAME))
+    done = run("verify", PROOF, "--vk", key_path(NAME))
     assert done.exit_code == 1
     assert "5.2 proven bits of security under this key; 100 are asked for" in " ".join(done.output.split())
 
@@ -56,18 +56,18 @@ def test_refuses_other_keys_changed_proofs_and_files_that_are_none(tmp_path: Pat
         (PROOF, PROOF, 2),
         (PROOF, tmp_path / "none", 2),
     ):
-        done = run("verify", proof, "--openvm-key", key, *TOY)
+        done = run("verify", proof, "--vk", key, *TOY)
         assert done.exit_code == code, done.output
 
 
 def test_files_in_each_others_place_are_named() -> None:
     key, traces = key_path(NAME), GOLDEN / NAME / "traces.bin"
     for proof, given, seen in (
-        (key, key, "as a key of OpenVM 2 (--openvm-key)"),
+        (key, key, "as a key of OpenVM 2"),
         (PROOF, traces, "as traces of OpenVM 2 (--traces)"),
         (PROOF, PROOF, "as a proof of OpenVM 2"),
     ):
-        assert f"it begins {seen}" in why_refused(run("verify", proof, "--openvm-key", given, *TOY))
+        assert f"it begins {seen}" in why_refused(run("verify", proof, "--vk", given, *TOY))
 
 
 def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
     header = front + hostile + rest[: header_size - len(front) - len(b'"Selected"')]
     begin = data[:8] + len(header).to_bytes(8, "little") + header
     key.write_bytes(begin + bytes(-len(begin) % 64) + data[-(-(16 + header_size) // 64) * 64 :])
-    done = run("verify", PROOF, "--openvm-key", key, *TOY, "--show-public")
+    done = run("verify", PROOF, "--vk", key, *TOY, "--show-public")
     assert done.exit_code == 0, done.output
     assert "\x1b[2J" not in done.output
     assert "[2J[red]" in done.output
@@ -88,7 +88,7 @@ def test_a_name_in_a_key_is_shown_as_text(tmp_path: Path) -> None:
 @pytest.fixture
 def stated() -> dict[str, Any]:
     """What `verify --json` prints of a proof with commitments to cached traces."""
-    done = run("verify", CACHED, "--openvm-key", key_path("cached"), *TOY, "--json")
+    done = run("verify", CACHED, "--vk", key_path("cached"), *TOY, "--json")
     assert done.exit_code == 0, done.output
     told: dict[str, Any] = json.loads(done.stdout)
     assert told["public_compared"] is None
@@ -102,7 +102,7 @@ def _held_to(stated: dict[str, Any], folder: Path, *more: object, name: str = "c
     file = folder / "expected.json"
     file.write_text(json.dumps(stated))
     proof = GOLDEN / name / "proof.bin"
-    return run("verify", proof, "--openvm-key", key_path(name), *TOY, "--public", file, *more)
+    return run("verify", proof, "--vk", key_path(name), *TOY, "--public", file, *more)
 
 
 def test_a_proof_states_what_is_expected(stated: dict[str, Any], tmp_path: Path) -> None:
@@ -163,22 +163,42 @@ def test_a_file_of_expected_values_of_another_form(value: Any, tmp_path: Path) -
 
 def test_a_folder_has_its_proof(tmp_path: Path) -> None:
     (tmp_path / "proof.bin").write_bytes(PROOF.read_bytes())
-    done = run("verify", tmp_path, "--openvm-key", key_path(NAME), *TOY)
+    done = run("verify", tmp_path, "--vk", key_path(NAME), *TOY)
     assert done.exit_code == 0, done.output
-    assert "--openvm-key" in why_refused(run("verify", tmp_path)), "without a key the message names the option"
+    assert "--vk" in why_refused(run("verify", tmp_path)), "without a key the message names the option"
+    (tmp_path / "proof.bin").rename(tmp_path / "proof-0.bin")
+    assert "one by one" in why_refused(run("verify", tmp_path, "--vk", key_path(NAME), *TOY))
 
 
 def test_a_refusal_names_proof_and_key() -> None:
-    done = run("verify", PROOF, "--openvm-key", key_path("cached"), *TOY)
+    done = run("verify", PROOF, "--vk", key_path("cached"), *TOY)
     words = " ".join(done.output.split())
     assert f"{PROOF} does not verify under {key_path('cached')}" in words
     assert "commitments to cached traces of AIR 0, which has 2 under this key" in words
 
 
 @pytest.mark.parametrize(
-    "option", [("--vk", "k"), ("--trust-own-key",), ("--threads", 1), ("--exit-code", 1), ("--exit-code", 0)]
+    "option", [("--trust-own-key",), ("--threads", 1), ("--exit-code", 1), ("--exit-code", 0), ("--job", "0" * 64)]
 )
 def test_goes_with_no_option_of_other_proofs(option: tuple[object, ...]) -> None:
-    done = run("verify", PROOF, "--openvm-key", key_path(NAME), *option)
+    done = run("verify", PROOF, "--vk", key_path(NAME), *option)
     assert done.exit_code == 2
-    assert "--openvm-key goes with" in why_refused(done)
+    assert "is verified with --vk" in why_refused(done)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("prove", "stark", "--openvm-key", "key.bin", "--traces", "traces.bin", "--out", "run"),
+        ("prove", "--out", "run", "stark", "--traces", "traces.bin", "--openvm-key=key.bin"),
+        ("verify", "proof.bin", "--openvm-key", "key.bin"),
+    ],
+)
+def test_options_that_were_replaced_name_the_new_way(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    told = " ".join(done.output.split())
+    assert done.exit_code == 2
+    assert "there is no option --openvm-key any more" in told
+    assert "distprove prove swirl --key KEY --traces FILE" in told
+    assert "distprove verify FILES --vk KEY" in told
+    assert "No such option: --openvm" in run("verify", "proof.bin", "--openvm", "key.bin").output

@@ -31,7 +31,6 @@ READ = {
     *("generic_srs", "keys", "input_file", "wrap_key", "wrap_vk", "c1", "winning_post", "window_post", "update"),
     *("path", "proof", "srs_verifier", "statement", "run", "runs", "wtns", "output", "token_file", "ca_file"),
     *(
-        "openvm_key",
         "public",
         "tls_cert",
         "tls_key",

@@ -12,6 +12,10 @@ from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import DEGREE, Elements, ext_one
 
 
+class UnbalancedBuses(UsageError):
+    """The traces do not balance their buses."""
+
+
 def prove_buses(
     kernels: OpenVmKernels,
     transcript: Transcript,
@@ -23,8 +27,8 @@ def prove_buses(
 
     `fractions` are numerators (count,) and denominators (count, 4) in the backend's memory, and may be overwritten.
     They are padded with 0 over `padding` (4,) to the next power of two, by one fraction at least. Returns the proof and
-    the point at which the claims about numerators and denominators are left, elements (4,). Raises UsageError if the
-    fractions do not sum to zero: the traces do not balance their buses.
+    the point at which the claims about numerators and denominators are left, elements (4,). Raises UnbalancedBuses if
+    the fractions do not sum to zero.
     """
     if fractions is None:
         nothing = np.zeros((0, 4, DEGREE), dtype=np.uint32)
@@ -34,7 +38,7 @@ def prove_buses(
     tree = kernels.fractions.tree(*fractions, len(fractions[0]).bit_length(), padding)
     numerator, denominator = tree.root
     if numerator.any():
-        raise UsageError("the traces do not balance their buses: the sum of all interactions is not zero")
+        raise UnbalancedBuses("the traces do not balance their buses: the sum of all interactions is not zero")
     transcript.observe_words(denominator)
 
     # 2. From the root on, reduce a claim about a layer to one about the layer below.

@@ -16,6 +16,7 @@ from distprove.stark.field_operations import FieldOperations
 from distprove.stark.openvm.graph import Graph, Interaction, PointValues, values
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.traces import AirTrace
+from distprove.wanted import require_wanted
 from kernels.maths.babybear import Elements, P, add, mul, sub
 
 BLOCK_CELLS = 1 << 22
@@ -65,7 +66,8 @@ class _Sent:
 def fault_of(key: OpenVmKey, traces: Sequence[AirTrace]) -> str | None:
     """The first violated constraint, or else the first unbalanced message, in words; None where nothing is violated.
 
-    `traces` are those of a proof, of the key's shape. Buses of more than `MOST_WORDS` words are not compared.
+    `traces` are those of a proof, of the key's shape. Buses of more than `MOST_WORDS` words are not compared. Raises
+    CalledOff where nobody waits any more.
     """
     sent: dict[tuple[int, int], list[_Sent]] = {}
     for trace in traces:
@@ -135,6 +137,7 @@ def _node_blocks(key: OpenVmKey, trace: AirTrace) -> Iterator[tuple[int, list[El
     parts = [fixed, *(each.columns for each in trace.cached), trace.common]
     size = max(1, BLOCK_CELLS // max(1, len(air.graph.nodes)))
     for start in range(0, height, size):
+        require_wanted()
         rows = np.arange(start, min(height, start + size))
         after = (rows + 1) % height
         cells = [[(column[rows], column[after]) for column in part] for part in parts]

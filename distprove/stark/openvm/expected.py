@@ -1,14 +1,16 @@
 """What a caller expects a proof of OpenVM to state: public values and commitments to cached traces, from a JSON file.
 
-    {"airs": [{"air": 0, "public_values": [0, 1, 987], "cached_traces": []}, ...]}
+    {"airs": [{"air": 0, "public_values": [0, 1, 987], "cached_traces": []}, ...]}       of one proof
+    {"partitions": [{"name": "segment-0", "airs": [...]}, ...]}                             of a job's proofs, in order
 
-`distprove verify --json` prints this form, with `name` and `log_height` beside: a key's hash does not cover a name, so
-that no name is compared. A height is, where the file has it. Every AIR with a trace must be in the file.
+`distprove verify --json` prints these forms, with more beside. Of an AIR it also prints `name` and `log_height`: a
+key's hash does not cover a name, so that no name is compared. A height is, where the file has it. Every AIR with a
+trace must be in the file, and so must every partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,20 +18,18 @@ from typing import Any
 from distprove.errors import FormatError, InvalidProof
 from distprove.formats.files import read_bounded
 from distprove.formats.jsontext import loads_file
+from distprove.formats.visible import visible
 from distprove.stark.openvm.container import integers
 from distprove.stark.openvm.proof import MAX_ITEMS, OpenVmProof
 from distprove.stark.openvm.shape import Shape
-from kernels.maths.babybear import Elements, P
+from distprove.stark.openvm.stated import AIR, AIRS, CACHED, HEIGHT, NAME, PUBLIC, hex_of
+from distprove.system import PartitionProof
+from kernels.maths.babybear import P
 
 MAX_BYTES = 1 << 26
 """Most bytes of a file of expected values."""
-_AIRS, _AIR, _HEIGHT, _PUBLIC, _CACHED = "airs", "air", "log_height", "public_values", "cached_traces"
 _MAX_LOG_HEIGHT = 32
-
-
-def hex_of(digest: Elements) -> str:
-    """A digest as the bytes of its 8 elements, each little-endian, in hexadecimal digits."""
-    return digest.astype("<u4").tobytes().hex()
+_PARTITIONS = "partitions"
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,16 @@ class ExpectedStatement:
     @classmethod
     def parse(cls, data: bytes, what: str) -> ExpectedStatement:
         """Parse a file's bytes. Raises FormatError for another form."""
-        value = loads_file(data, what)
-        if not isinstance(value, dict) or not isinstance(value.get(_AIRS), list):
-            raise FormatError(f'{what}: not {{"{_AIRS}": [...]}}, as `distprove verify --openvm-key KEY --json` prints')
+        return cls.of(loads_file(data, what), what)
+
+    @classmethod
+    def of(cls, value: Any, what: str) -> ExpectedStatement:
+        """Take the objects of a file. Raises FormatError for another form."""
+        if not isinstance(value, Mapping) or not isinstance(value.get(AIRS), list):
+            raise FormatError(f'{what}: not {{"{AIRS}": [...]}}, as `distprove verify --vk KEY --json` prints')
         airs = dict[int, ExpectedAir]()
-        for place, item in enumerate(value[_AIRS]):
-            number, expected = _parse(item, f"{what}: {_AIRS}[{place}]")
+        for place, item in enumerate(value[AIRS]):
+            number, expected = _parse(item, f"{what}: {AIRS}[{place}]")
             if number in airs:
                 raise FormatError(f"{what}: AIR {number} is there twice")
             airs[number] = expected
@@ -106,16 +110,63 @@ class ExpectedStatement:
 
 
 def _parse(item: Any, what: str) -> tuple[int, ExpectedAir]:
-    if not isinstance(item, dict) or not {_AIR, _PUBLIC, _CACHED} <= item.keys():
-        raise FormatError(f"{what} has not the keys {_AIR}, {_PUBLIC} and {_CACHED}")
-    if unknown := item.keys() - {_AIR, _PUBLIC, _CACHED, _HEIGHT, "name"}:
+    if not isinstance(item, dict) or not {AIR, PUBLIC, CACHED} <= item.keys():
+        raise FormatError(f"{what} has not the keys {AIR}, {PUBLIC} and {CACHED}")
+    if unknown := item.keys() - {AIR, PUBLIC, CACHED, HEIGHT, NAME}:
         raise FormatError(f"{what} has unknown keys: {', '.join(sorted(unknown))}")
-    [number] = integers([item[_AIR]], MAX_ITEMS, f"{what}: {_AIR}")
-    values = integers(item[_PUBLIC], P, f"{what}: {_PUBLIC}")
-    roots = item[_CACHED]
+    [number] = integers([item[AIR]], MAX_ITEMS, f"{what}: {AIR}")
+    values = integers(item[PUBLIC], P, f"{what}: {PUBLIC}")
+    roots = item[CACHED]
     if not isinstance(roots, list) or not all(isinstance(root, str) for root in roots):
-        raise FormatError(f"{what}: {_CACHED} is not a list of texts")
-    height = item.get(_HEIGHT)
+        raise FormatError(f"{what}: {CACHED} is not a list of texts")
+    height = item.get(HEIGHT)
     if height is not None:
-        [height] = integers([height], _MAX_LOG_HEIGHT, f"{what}: {_HEIGHT}")
+        [height] = integers([height], _MAX_LOG_HEIGHT, f"{what}: {HEIGHT}")
     return number, ExpectedAir(values, tuple(root.lower() for root in roots), height)
+
+
+@dataclass(frozen=True)
+class ExpectedJob:
+    """The expected statements of a job's proofs. Implements `distprove.expected.Expectation`."""
+
+    what: str
+    """Name of the source in messages."""
+    verified: Callable[[PartitionProof], tuple[Shape, OpenVmProof]]
+    """Gives the proof of a partition, which holds, and its shape."""
+    only: ExpectedStatement | None
+    """The statement of the only partition."""
+    by_partition: Sequence[tuple[str, ExpectedStatement]] = ()
+    """Names and statements of all partitions, in order, where `only` is None."""
+
+    @classmethod
+    def of(cls, top: Any, what: str, verified: Callable[[PartitionProof], tuple[Shape, OpenVmProof]]) -> ExpectedJob:
+        """Take the objects of a file. Raises FormatError for another form."""
+        if not isinstance(top, Mapping) or _PARTITIONS not in top:
+            return cls(what, verified, ExpectedStatement.of(top, what))
+        partitions = top[_PARTITIONS]
+        if not isinstance(partitions, list) or not all(
+            isinstance(each, Mapping) and isinstance(each.get(NAME), str) for each in partitions
+        ):
+            raise FormatError(f'{what}: {_PARTITIONS} is no list of {{"{NAME}": NAME, "{AIRS}": [...]}}')
+        named = [(each[NAME], f"{what}: partition {visible(each[NAME])}", each) for each in partitions]
+        return cls(what, verified, None, [(name, ExpectedStatement.of(each, where)) for name, where, each in named])
+
+    def require(self, partitions: Sequence[PartitionProof]) -> int:
+        """Return the number of public values that were compared. Raises InvalidProof where proofs, which hold, state
+        others."""
+        if self.only is not None and len(partitions) != 1:
+            raise InvalidProof(
+                f"the proof holds, and is of {len(partitions)} partitions; {self.what} has the statement of one. For "
+                f'several it has {{"{_PARTITIONS}": [{{"{NAME}": NAME, "{AIRS}": [...]}}, ...]}}'
+            )
+        expected = self.by_partition if self.only is None else [(partitions[0].name, self.only)]
+        names, stated = [name for name, _ in expected], [partition.name for partition in partitions]
+        if names != stated:
+            place = next((i for i, (a, b) in enumerate(zip(names, stated, strict=False)) if a != b), None)
+            differ = f"{len(stated)} partitions; {self.what} has {len(names)}"
+            if place is not None:
+                differ = f"{visible(stated[place])} as partition {place}; {self.what} has {visible(names[place])}"
+            raise InvalidProof(f"the proof holds, and has {differ}")
+        for partition, (_, statement) in zip(partitions, expected, strict=True):
+            statement.require(*self.verified(partition))
+        return sum(statement.count for _, statement in expected)

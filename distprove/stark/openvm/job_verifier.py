@@ -8,30 +8,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from distprove.entry import MAP, Exported
+from distprove.entry import Exported
 from distprove.errors import FormatError, InvalidProof
+from distprove.expected import Stated
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
-from distprove.formats.names import unique
 from distprove.proof import Proof
 from distprove.stark.heights import encode_heights
-from distprove.stark.openvm.expected import hex_of
+from distprove.stark.openvm.expected import ExpectedJob
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.key_file import key_from_bytes, key_to_bytes, read_key
 from distprove.stark.openvm.proof import OpenVmProof
 from distprove.stark.openvm.security import security_bits
+from distprove.stark.openvm.shape import Shape
+from distprove.stark.openvm.stated import hex_of, stated
 from distprove.stark.openvm.verifier import verify
 from distprove.system import PartitionProof
 
-KEY, PROOF = "key.bin", ".bin"
-"""The name of an exported key, and the end of those of proofs."""
+KEY, PROOF = "key.bin", "proof.bin"
+"""The names of an exported key, and of the proof of a job of one partition."""
 HEIGHTS, ENCODED = "heights", "proof"
 """The data of a partition: the heights of its traces, as `distprove.proof.heights_of` reads them, and the proof as
 OpenVM encodes it."""
 
 
+def numbered(place: int) -> str:
+    """The name of an exported proof of a job of several partitions, by its place in the job."""
+    return f"proof-{place}.bin"
+
+
 class SwirlVerifier:
-    """Verifies partition proofs under one key. Implements `distprove.proof.Verifier`."""
+    """Verifies partition proofs under one key. Implements `distprove.proof.Verifier` and `StatesMore`."""
 
     def __init__(self, key: OpenVmKey) -> None:
         self.key = key
@@ -58,6 +65,17 @@ class SwirlVerifier:
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
         return all(map(self.verify, proofs))
+
+    def stated(self, partition: PartitionProof) -> Stated:
+        return stated(*self._read(partition))
+
+    def expecting(self, top: Any, what: str) -> ExpectedJob:
+        return ExpectedJob.of(top, what, self._read)
+
+    def _read(self, partition: PartitionProof) -> tuple[Shape, OpenVmProof]:
+        """A proof that holds, and its shape."""
+        made = proof_in(partition)
+        return Shape.of(self.key, made.traces), made
 
     def explain(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
         """What the proofs state, and with how much security."""
@@ -122,11 +140,12 @@ def export(proof: Proof, folder: Path) -> Exported:
     verifier = SwirlVerifier(key_in(proof.verification_key))
     if verifier.key_digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
-    names = unique([KEY, MAP, *(partition.name + PROOF for partition in proof.partitions)])[2:]
+    count = len(proof.partitions)
+    names = [PROOF] if count == 1 else list(map(numbered, range(count)))
     with Folder.make(folder, private=False) as out:
         out.write_new(KEY, proof.verification_key["file"])
         for name, partition in zip(names, proof.partitions, strict=True):
             proof_in(partition)
             out.write_new(name, partition.data[ENCODED])
-    command = ("distprove", "verify", str(folder / names[0]), "--openvm-key", str(folder / KEY))
+    command = ("distprove", "verify", str(folder / names[0]), "--vk", str(folder / KEY))
     return Exported(names, command, checks_all=False, own_key=True)

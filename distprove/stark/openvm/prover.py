@@ -39,8 +39,8 @@ def prove(
     """Prove that traces fulfil the constraints of a key and balance its buses.
 
     `traces` have passed `check_traces`. `parts`, of the same kernels, has commitments of earlier proofs and keeps those
-    of this one. Raises UsageError for traces that do not fit the stack, do not balance their buses, or whose cached
-    parts have another commitment than stated. A trace that violates a constraint gives a proof that does not verify,
+    of this one. Raises UnbalancedBuses, and UsageError for traces that do not fit the stack, or whose cached parts have
+    another commitment than stated. A trace that violates a constraint gives a proof that does not verify,
     so callers must verify the proof.
     """
     params = key.params

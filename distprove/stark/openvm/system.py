@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
 from distprove.groth16.input_places import WHOLE_WITNESS, content_at, places_of
 from distprove.options import InputFile
+from distprove.stark.openvm.bus_prover import UnbalancedBuses
 from distprove.stark.openvm.container import TRACES_MAGIC, Container
-from distprove.stark.openvm.expected import hex_of
+from distprove.stark.openvm.diagnosis import fault_of
 from distprove.stark.openvm.job_verifier import SwirlVerifier, partition_proof
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.key_file import read_key
@@ -25,6 +26,7 @@ from distprove.stark.openvm.options import SwirlOptions
 from distprove.stark.openvm.parts import PartCommitments
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.security import security_bits
+from distprove.stark.openvm.stated import hex_of
 from distprove.stark.openvm.traces import TRACES_FORMAT, AirTrace, StagedTrace, parse_traces
 from distprove.stark.openvm.verifier import verify
 from distprove.steps import Steps
@@ -147,6 +149,8 @@ class SwirlProver:
         traffic, busy, steps = self._backend.traffic.snapshot(), self._backend.watch_busy(), Steps()
         try:
             proof = prove(self._backend.openvm, self._key, traces, steps, self._parts)
+        except UnbalancedBuses as error:
+            raise UnsatisfiedWitness(f"partition {partition.name}: {self._violated(traces) or error}") from None
         except UsageError as error:
             raise UnsatisfiedWitness(f"partition {partition.name}: {error}") from None
         finally:
@@ -156,15 +160,24 @@ class SwirlProver:
         return partition_proof(partition.name, partition.digest, proof), times
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
-        """Raise UnsatisfiedWitness if a proof that the CPU makes of the traces does not verify either."""
+        """Raise UnsatisfiedWitness, which names AIR, constraint or interaction, and row, if the traces violate the key.
+
+        Messages of buses that are too large to compare are left to the CPU: it proves the traces, and its proof is
+        verified.
+        """
         traces = _traces(self._key, witness.arrays["file"], partition.name)
-        with CpuBackend(threads=1) as cpu:
-            proof = prove(cpu.openvm, self._key, traces, Steps())
+        if (violated := self._violated(traces)) is not None:
+            raise UnsatisfiedWitness(f"partition {partition.name}: {violated}")
         try:
-            verify(self._key, proof)
-        except InvalidProof as error:
-            what = f"partition {partition.name}: the traces violate a constraint of the key"
-            raise UnsatisfiedWitness(f"{what}: {error}") from None
+            with CpuBackend(threads=1) as cpu:
+                verify(self._key, prove(cpu.openvm, self._key, traces, Steps()))
+        except (InvalidProof, UsageError) as error:
+            raise UnsatisfiedWitness(f"partition {partition.name}: {error}") from None
+
+    def _violated(self, traces: Sequence[AirTrace]) -> str | None:
+        """What of the key the traces violate, in words without values; None where nothing is found."""
+        fault = fault_of(self._key, traces)
+        return None if fault is None else f"the traces violate the key: {fault}"
 
     def close(self) -> None:
         """Let go of the commitments of parts, whose memory the backend then uses for other things."""

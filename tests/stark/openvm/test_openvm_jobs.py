@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,13 +68,62 @@ def test_a_job_is_proven_verified_resumed_and_exported(tmp_path: Path) -> None:
     exported = run("export", out, "--out", tmp_path / "files")
     assert exported.exit_code == 0, exported.output
     files = tmp_path / "files"
-    assert [(files / f"segment-{i}.bin").read_bytes() for i in range(3)] == [proof_bytes(name)] * 3
+    assert [(files / f"proof-{i}.bin").read_bytes() for i in range(3)] == [proof_bytes(name)] * 3
     assert (files / "key.bin").read_bytes() == key_path(name).read_bytes()
-    assert run("verify", files / "segment-0.bin", "--openvm-key", files / "key.bin", "--security", 5).exit_code == 0
+    assert json.loads((files / "files.json").read_text())["proof-2.bin"] == "segment-2.bin"
+    assert run("verify", files / "proof-1.bin", "--vk", files / "key.bin", "--security", 5).exit_code == 0
+
+
+def test_a_job_of_one_file_gives_the_proof_that_their_prover_writes(tmp_path: Path) -> None:
+    given = ("--key", key_path("cached"), "--traces", GOLDEN / "cached" / "traces.bin")
+    done = run("prove", "swirl", *given, "--out", tmp_path / "run", *HERE)
+    assert done.exit_code == 0, done.output
+    assert run("export", tmp_path / "run", "--out", tmp_path / "files").exit_code == 0
+    assert (tmp_path / "files" / "proof.bin").read_bytes() == proof_bytes("cached")
+    assert run("verify", tmp_path / "files", "--vk", key_path("cached"), "--security", 5).exit_code == 0
+
+
+def test_a_job_states_what_is_expected(tmp_path: Path) -> None:
+    """What `--json` printed once is the file of later verifications, of a job as of a bare proof."""
+    for i in range(2):
+        shutil.copy(GOLDEN / "cached" / "traces.bin", tmp_path / f"t{i}.bin")
+    given = ("--key", key_path("cached"), "--traces", tmp_path / "t0.bin", tmp_path / "t1.bin")
+    done = run("prove", "swirl", *given, "--out", tmp_path / "run", *HERE)
+    assert done.exit_code == 0, done.output
+    verified = ("verify", tmp_path / "run", "--vk", key_path("cached"), "--security", 5)
+    stated = json.loads(run(*verified, "--json").stdout)
+    bare = ("verify", GOLDEN / "cached" / "proof.bin", "--vk", key_path("cached"), "--security", 5, "--json")
+    assert [each["airs"] for each in stated["partitions"]] == [json.loads(run(*bare).stdout)["airs"]] * 2
+    shown = run(*verified, "--show-public").output
+    assert all(root in shown for root in stated["partitions"][0]["airs"][0]["cached_traces"])
+    assert "t1: AIR 0, Cached, 2^5 rows" in " ".join(shown.split())
+
+    file = tmp_path / "expected.json"
+    changes: list[tuple[Callable[[Any], object], str]] = [
+        (lambda parts: None, ""),
+        (lambda parts: parts[1]["airs"][0]["cached_traces"].reverse(), "states commitment to cached trace 0"),
+        (lambda parts: parts.pop(), "has 2 partitions"),
+        (lambda parts: parts.reverse(), "has t0 as partition 0"),
+        (lambda parts: parts[0].pop("airs"), "partition t0: not"),
+        (lambda parts: parts[0].pop("name"), "partitions is no list of"),
+    ]
+    for change, why in changes:
+        changed = json.loads(json.dumps(stated))
+        change(changed["partitions"])
+        file.write_text(json.dumps(changed))
+        done = run(*verified, "--public", file)
+        assert (done.exit_code != 0) == bool(why), done.output
+        assert (why or "verified") in " ".join(done.output.split())
+    file.write_text(json.dumps({"airs": stated["partitions"][0]["airs"]}))
+    assert "is of 2 partitions" in run(*verified, "--public", file).output
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("interactions", "do not balance their buses"), ("fibonacci", "violate a constraint of the key")]
+    ("name", "why"),
+    [
+        ("interactions", "does not balance: the message of AIR "),
+        ("fibonacci", "violate the key: AIR 0, Fibonacci: constraint "),
+    ],
 )
 def test_false_traces_fail_alone(name: str, why: str, tmp_path: Path) -> None:
     """They are at fault, and no prover."""
@@ -105,7 +156,7 @@ def test_false_traces_are_diagnosed(tmp_path: Path) -> None:
         assert "load" in times.seconds
         with pytest.raises(InvalidProof):
             system.verify(proof)
-        with pytest.raises(UnsatisfiedWitness, match="violate a constraint"):
+        with pytest.raises(UnsatisfiedWitness, match=r"violate the key: AIR 0, Fibonacci: constraint .* row "):
             prover.diagnose(partition, witness)
 
 
