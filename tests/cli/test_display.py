@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import sys
 import threading
@@ -157,6 +158,40 @@ def test_a_log_gets_a_line_per_partition() -> None:
     lines = text(console).splitlines()
     assert lines[0].startswith("prover-0 ready after")
     assert lines[1:] == [f"[{i + 1}/3] p{i} proved by prover-0" for i in range(3)]
+
+
+@pytest.mark.parametrize("proving", [False, True])
+def test_a_quiet_job_shows_in_a_log_that_it_still_runs(proving: bool) -> None:
+    printed, lines = threading.Event(), list[str]()
+
+    class Log(StringIO):
+        def write(self, text: str) -> int:
+            lines.append(text)
+            if "still" in text or "1 of 4 done" in text:
+                printed.set()
+            return len(text)
+
+    console = Console(file=Log(), width=100, force_terminal=False, highlight=False)
+    with ProgressDisplay(console, quiet=0.01) as display:
+        stages = {"proving": 2, "synthesising": 1, "done": 1} if proving else {}
+        told = "stage" if proving else "waiting"
+        display(Progress(told, None, None, None, 1, 0, 4, None if proving else "the key, still", stages=stages))
+        printed.clear()  # the line of the event itself
+        assert printed.wait(60)
+    expected = "proving, 1 of 4 done: 1 witnesses, 2 proving (" if proving else "waiting for the key, still"
+    assert expected in "".join(lines)
+
+
+def test_a_log_on_a_full_disk_does_not_end_the_job() -> None:
+    failed = threading.Event()
+
+    class Closed(StringIO):
+        def write(self, text: str) -> int:
+            failed.set()
+            raise OSError(errno.ENOSPC, "no room")
+
+    with ProgressDisplay(Console(file=Closed(), force_terminal=False), quiet=0.01):
+        assert failed.wait(60)
 
 
 def test_commitments_are_told_once_each_before_any_proof() -> None:
