@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,7 @@ from distprove.cli.console import (
     reports_errors,
 )
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
-from distprove.errors import EnvironmentFailed, JobFailed, ServiceGone, UsageError
+from distprove.errors import EnvironmentFailed, JobFailed, NoSuchJob, ServiceGone, UsageError
 from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
@@ -166,16 +166,23 @@ def wait(
     """
     end = None if timeout is None else time.monotonic() + timeout
     with where.client() as client:
+        _, unknown = _each(ids, client.status)
+        _require_known(unknown)  # now, and not once the jobs before it are over
         _end([_followed(client, id, end) for id in ids], as_json)
 
 
 @reports_errors
 @takes_groups
 def cancel(ids: Ids, *, where: Where, as_json: AsJson = False) -> None:
-    """Cancel jobs. What they have proven stays in their runs; one that is over stays as it is."""
+    """Cancel jobs. What they have proven stays in their runs; one that is over stays as it is.
+
+    An id that the service does not have ends in exit code 2, after the other jobs were cancelled.
+    """
     with where.client() as client:
-        views = [client.cancel(id) for id in ids]
-    _show_jobs(views, as_json)
+        views, unknown = _each(ids, client.cancel)
+    if not unknown or (views and not as_json):  # in JSON the error is the one document
+        _show_jobs(views, as_json)
+    _require_known(unknown, "; the others are cancelled" if views else "")
 
 
 @reports_errors
@@ -241,6 +248,24 @@ def _await_end(client: Client) -> None:
         return
     finally:
         asking.close()
+
+
+def _each(ids: Sequence[str], ask: Callable[[str], JobView]) -> tuple[list[JobView], list[NoSuchJob]]:
+    """The answers for jobs, and the errors for ids that the service does not have."""
+    views: list[JobView] = []
+    unknown: list[NoSuchJob] = []
+    for id in ids:
+        try:
+            views.append(ask(id))
+        except NoSuchJob as error:
+            unknown.append(error)
+    return views, unknown
+
+
+def _require_known(unknown: Sequence[NoSuchJob], rest: str = "") -> None:
+    """Raise NoSuchJob with the text of all errors, and `rest` behind it, if there are any."""
+    if unknown:
+        raise NoSuchJob("; ".join(map(str, unknown)) + rest)
 
 
 def _followed(client: Client, id: str, end: float | None = None) -> JobView:

@@ -183,8 +183,17 @@ def test_a_second_service_is_not_started_beside_the_first(shell: Shell) -> None:
 
 def test_a_cancelled_job_ends_as_interrupted_commands_do(shell: Shell) -> None:
     shell("submit", "long.toml", "--id", "cancelled")
-    shell("cancel", "cancelled")
+    told = shell("cancel", "mistyped", "cancelled", code=2)
+    assert "no job mistyped; the others are cancelled" in " ".join(told.stderr.split())
+    assert "cancelled" in told.stdout
     assert shell.json("await", "cancelled", code=130)[0]["state"] == "cancelled"
+
+
+def test_await_names_an_unknown_job_before_it_waits_for_others(shell: Shell) -> None:
+    shell("submit", "long.toml", "--id", "at-work")
+    assert "no job mistyped" in shell("await", "at-work", "mistyped", code=2).stderr
+    assert shell.json("status", "at-work")["state"] in ("queued", "running")
+    shell("cancel", "at-work")
 
 
 def test_a_killed_service_is_told_and_goes_on_when_it_is_started_again(shell: Shell) -> None:
