@@ -222,6 +222,8 @@ def test_errors_in_define_name_table_and_line(folder: Path, line: str, says: str
 
 
 def test_names_of_files_and_modules_that_hide_others(folder: Path) -> None:
+    for alone in ("walk", "walk.py"):
+        assert "walk.py is in this folder: name its class, walk:CLASS" in run("air", "check", alone).output
     done = run("air", "check", "walk.py:Walk")
     assert done.exit_code == 2
     assert "name the module without .py: walk:Walk" in " ".join(done.stderr.split())
@@ -288,7 +290,11 @@ def test_a_trace_that_breaks_a_rule_is_not_tried_again(folder: Path, name: str, 
             "t.transition(t.next.x - after",
             r"Steps: transition\[0\], row 3: reads x, step, next.x; at walk\.py:{line}",
         ),
-        ("OnBus", "t.send(BYTE", r"bus byte: a tuple is sent once by .*Steps at walk\.py:{line}; never received"),
+        (
+            "OnBus",
+            "t.send(BYTE",
+            r"bus byte: a tuple is sent once by .*Steps at walk\.py:{line}; never received; first at .*Steps row \d+",
+        ),
         ("Unbalanced", "STATE", r"bus state: a tuple is (never sent; received|sent) once by .*Steps.* at walk\.py:"),
     ],
 )

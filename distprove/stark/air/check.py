@@ -100,11 +100,13 @@ class Failure:
 
     def without_values(self) -> str:
         """The failure without a value of the trace: the rule, its place and row, and the names of what it reads; for a
-        bus, which interactions send and receive a tuple, and how often."""
+        bus, which interactions send and receive a tuple, how often, and a row that sends it, where the row tells no
+        value."""
         if self.row is None:
             sides = {"sent": [p for p in self.parties if p.sends], "received": [p for p in self.parties if not p.sends]}
             told = ("; ".join(map(str, side)) or f"never {verb}" for verb, side in sides.items())
-            return f"{self._where}: a tuple is {'; '.join(told)}"
+            place = f"; first at {self.place}" if self.place else ""
+            return f"{self._where}: a tuple is {'; '.join(told)}{place}"
         reads = ", ".join(name for name, _ in self.values)
         return f"{self._where}: {self.detail or f'reads {reads}'}{self._at}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from distprove.errors import UsageError
@@ -226,10 +227,21 @@ def load_program(name: str, arguments: Mapping[str, int | str], prefer: str = "s
     return program
 
 
+def _module_hint(name: str) -> str:
+    """How a program in a module of this folder is named, where `name` is that module alone, or its file."""
+    module = name.removesuffix(".py")
+    here = module.isidentifier() and Path(f"{module}.py").is_file()
+    return f"; {module}.py is in this folder: name its class, {module}:CLASS" if here else ""
+
+
 def find_program(name: str) -> ProgramEntry:
     """Find the entry of the shipped program `name`. Raises UsageError."""
     if name not in PROGRAMS:
-        hint = nearest(name, PROGRAMS) or f"; there are {', '.join(PROGRAMS)}, and your own as MODULE:CLASS"
+        hint = (
+            nearest(name, PROGRAMS)
+            or _module_hint(name)
+            or f"; there are {', '.join(PROGRAMS)}, and your own as MODULE:CLASS"
+        )
         raise UsageError(f"there is no program {name!r}{hint}")
     return PROGRAMS[name]
 
