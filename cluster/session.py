@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from shlex import quote
 
 from cluster.driver import drive
 from cluster.opening import open_client
@@ -61,7 +62,10 @@ def resume_job(
         elif run.is_of(expected):
             job = expected
         else:
-            raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
+            raise UsageError(
+                f"{path} is a run of another job: `distprove resume {quote(str(path))}` continues that one, "
+                "--overwrite replaces it (resume(), overwrite=True)"
+            )
         job.find_code()  # where it would be imported from is then what is looked at
         for name in job.code:
             require_outside(name, path)

@@ -237,7 +237,9 @@ def _start(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
         import_from_here()
         job.find_code()
     if is_run(out) and not resume_existing and not folder.overwrite:
-        raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
+        raise UsageError(
+            f"{out} already holds a run: --resume continues it, if it is of this job, and --overwrite replaces it"
+        )
     own_way = folder.no_service or resume_existing or folder.overwrite or bool(job.code)
     own_way = own_way or any(source.url is not None for source in job.sources)  # a service fetches nothing
     if not own_way and job.executor == ExecutorSettings() and all(value is None for value in given.values()):

@@ -239,6 +239,7 @@ def test_resuming_by_job_is_of_that_job_only(sent: Path, small_job: SmallJob) ->
     """A run that somebody put at `--out` would choose another statement, and its own inputs."""
     other = run("prove", "stark", "fibonacci", "--rows", "16", "--out", sent, "--resume", *LOCAL)
     assert "another job" in why_refused(other)
-    assert "another job" in why_refused(run(*small_job.prove(sent, "--resume")))
+    told = why_refused(run(*small_job.prove(sent, "--resume")))
+    assert f"another job: `distprove resume {sent}` continues that one, --overwrite replaces it" in told
     same = run("prove", "stark", "fibonacci", "--rows", "8", "--out", sent, "--resume", *LOCAL)
     assert same.exit_code == 0, same.output
