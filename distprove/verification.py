@@ -25,6 +25,7 @@ from distprove.proof import (
 )
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Compares, Explains, KnowsWeakness
+from kernels.host.units import format_bits
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,7 +154,7 @@ def verify_proof(
     bits = proven.get("security", {}).get("bits", math.inf)
     if not bits >= least_security:  # a least_security that is no number asks for more than there is
         raise InvalidProof(
-            f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for "
+            f"the proof holds, with {format_bits(bits)} proven bits of security; {least_security:g} are asked for "
             "(--security, least_security=)"
         )
     if vk is None and not trust_own_key and not entry.remakes_key:

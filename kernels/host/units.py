@@ -1,6 +1,8 @@
-"""Numbers of bytes in the form that people read."""
+"""Numbers of bytes and bits in the form that people read."""
 
 from __future__ import annotations
+
+import math
 
 
 def format_bytes(count: float) -> str:
@@ -10,3 +12,8 @@ def format_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
+
+
+def format_bits(bits: float) -> str:
+    """Format bits of security with two decimals, rounded down: fewer than 128 never read as 128.00."""
+    return f"{math.floor(bits * 100) / 100:.2f}" if math.isfinite(bits) else f"{bits}"

@@ -20,6 +20,7 @@ from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import jobs_keys, node_key, program_of, read_key
 from distprove.stark.programs import load_program
 from distprove.verification import Verified
+from kernels.host.units import format_bits
 
 MAKERS = KeyMakers(node_key, jobs_keys)
 
@@ -123,8 +124,8 @@ def verify(
     said = explained(aggregate, verifiers, layers)
     if not said.bits >= least_security:
         raise InvalidProof(
-            f"the proof holds, with {said.bits} proven bits of security ({said.weakest}); {least_security:g} are asked "
-            "for"
+            f"the proof holds, with {format_bits(said.bits)} proven bits of security ({said.weakest}); "
+            f"{least_security:g} are asked for"
         )
     _compare(aggregate, verifiers, exit_code, public_input)
     seconds = time.perf_counter() - begin

@@ -18,6 +18,7 @@ from distprove.stark.recursion.tree_keys import WRAP_BITS, leaf_of_contract, nod
 from distprove.stark.recursion.whole import checked_key, heights_of_listed, kinds_within, with_layers
 from distprove.stark.wrap.contract_verifier import layers_of_places
 from distprove.stark.wrap.verifier import wrap_layer
+from kernels.host.units import format_bits
 
 LEAST = min(SECURITY_BITS, WRAP_BITS)
 """Bits that are asked for by default: a verifier's, or as many as a wrap has at most."""
@@ -57,5 +58,7 @@ def second_root_of(
         layers = layers_of_places(key, verifiers_key, kinds[ROOT])
     bits = float(with_layers({}, layers)["bits"])
     if not bits >= least_security:
-        raise InvalidProof(f"a wrap of this job has {bits} proven bits of security; {least_security:g} are asked for")
+        raise InvalidProof(
+            f"a wrap of this job has {format_bits(bits)} proven bits of security; {least_security:g} are asked for"
+        )
     return SecondRoot(node_key(key, kinds[ROOT].of_role(WRAP), usable_threads()), bits)
