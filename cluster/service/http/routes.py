@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,10 +37,16 @@ class Query:
         try:
             value = self.kind(text)
         except ValueError:
-            raise UsageError(f"`{self.name}` ({self.about}) does not take this value") from None
+            raise UsageError(f"`{self.name}` ({self.about}) does not take this value; {self._takes}") from None
         if self.bounds and not self.bounds[0] <= value <= self.bounds[1]:  # and so NaN
             raise UsageError(f"`{self.name}` must be from {self.bounds[0]} to {self.bounds[1]}")
         return value
+
+    @property
+    def _takes(self) -> str:
+        if issubclass(self.kind, Enum):
+            return f"it takes one of {', '.join(str(member.value) for member in self.kind)}"
+        return "it takes an integer" if self.kind is int else "it takes a number"
 
 
 @dataclass(frozen=True)

@@ -543,6 +543,13 @@ def test_paths_and_parameters_are_those_that_are_known(here: Served, path: str, 
     assert ask(here, "GET", path).status == status
 
 
+def test_a_parameter_of_another_kind_is_answered_with_what_it_takes(here: Served) -> None:
+    told = ask(here, "GET", "/v1/jobs?state=lost").json["error"]
+    assert told.endswith("it takes one of queued, running, proved, failed, cancelled")
+    assert ask(here, "GET", "/v1/jobs?limit=many").json["error"].endswith("it takes an integer")
+    assert ask(here, "GET", "/v1/jobs/a?wait=long").json["error"].endswith("it takes a number")
+
+
 def test_methods_are_those_that_are_known(here: Served) -> None:
     assert ask(here, "DELETE", "/v1/jobs").status == 405
     assert ask(here, "OPTIONS", "/v1/jobs", headers={"Origin": "http://evil.example"}).status == 405
