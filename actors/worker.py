@@ -696,7 +696,7 @@ class Worker:
                 self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
             making = _Making(orders, name, synthesiser, lease)
             if making.over or self._over:
-                raise CalledOff("nobody waits for it any more")
+                raise CalledOff
             self._making.append(making)
         try:
             with unless(lambda: making.cancelled is not None):

@@ -118,6 +118,9 @@ class EnvironmentFailed(DistproveError):
 class CalledOff(DistproveError):
     """Work was ended because nobody waits for it any more. It says nothing of who did it, nor of its input."""
 
+    def __init__(self, text: str = "cancelled: nobody waits for it any more") -> None:
+        super().__init__(text)
+
 
 class ClusterError(EnvironmentFailed):
     """Ray cannot be started or joined, is lost, or lacks the resources that the job needs."""

@@ -34,4 +34,4 @@ def called_off() -> Callable[[], bool]:
 def require_wanted() -> None:
     """Raise CalledOff where nobody waits any more for what this thread does."""
     if called_off()():
-        raise CalledOff("nobody waits for it any more")
+        raise CalledOff

@@ -122,7 +122,7 @@ def test_a_job_is_cancelled_from_another_thread(after: int, tmp_path: Path) -> N
     if not after:
         may.set()
         thread.join()
-    with pytest.raises(CalledOff):
+    with pytest.raises(CalledOff, match="cancelled"):
         proven(tmp_path / "run", progress=told, cancel=cancel)
     thread.join()
     if after:
