@@ -63,8 +63,11 @@ from distprove.stark.keyfile import key_content, program_of, read_key, shipped_k
 from distprove.stark.multilinear.params import Parameters as MultilinearParameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.system import MultilinearSystem
-from distprove.stark.openvm.key_file import key_from_bytes
+from distprove.stark.openvm.container import TRACES_MAGIC, Container
+from distprove.stark.openvm.job_verifier import SwirlVerifier, partition_proof
+from distprove.stark.openvm.key_file import key_from_bytes, key_to_bytes
 from distprove.stark.openvm.proof import OpenVmProof
+from distprove.stark.openvm.traces import TRACES_FORMAT, parse_traces, traces_to_bytes
 from distprove.stark.openvm.verifier import verify as verify_openvm
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
@@ -161,15 +164,46 @@ def stated(proof: OpenVmProof) -> list[Any]:
 
 
 def use_openvm_key(data: bytes) -> None:
-    """The hash covers all but the names of the AIRs and their preprocessed traces, which the verifier does not read."""
+    """The hash covers all but the names of the AIRs and their preprocessed traces, which the verifier does not read. A
+    job's proof has a key as a file."""
     key = key_from_bytes(data)
+    assert key_to_bytes(key_from_bytes(key_to_bytes(key))) == key_to_bytes(key)
     with suppress(InvalidProof):
         verify_openvm(key, openvm_golden.proof_of(OPENVM))
         assert key.pre_hash.tolist() == openvm_golden.key_of(OPENVM).pre_hash.tolist()
 
 
+def _openvm_traces() -> tuple[bytes, ...]:
+    return ((openvm_golden.GOLDEN / "mixed" / "traces.bin").read_bytes(),)
+
+
+def use_openvm_traces(data: bytes) -> None:
+    key = openvm_golden.key_of("mixed")
+    written = traces_to_bytes(parse_traces(Container(data, TRACES_MAGIC, TRACES_FORMAT, "traces"), key))
+    again = parse_traces(Container(written, TRACES_MAGIC, TRACES_FORMAT, "again"), key)
+    assert traces_to_bytes(again) == written
+
+
+SWIRL = "cached"
+
+
+@cache
+def _swirl() -> Proof:
+    key = SwirlVerifier(openvm_golden.key_of(SWIRL))
+    made = [partition_proof(f"p{i}", bytes(32), openvm_golden.proof_of(SWIRL)) for i in range(2)]
+    return Proof.bind("swirl", key.key_digest(), key.verification_key(), made)
+
+
+def use_swirl_file(data: bytes) -> None:
+    """A file that holds states what the golden proof does, heights and commitments to cached traces too."""
+    proof = Proof.from_bytes(data)
+    _verify_under_own_key(proof, least_security=5)
+    expected = {(p.public, heights_of(p)) for p in _swirl().partitions}
+    assert {(p.public, heights_of(p)) for p in proof.partitions} == expected, "another statement was verified"
+
+
 def json_header(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
-    """A key with another value in its header."""
+    """A key or traces with another value in the header."""
     data = rng.choice(seeds)
     end = 16 + int.from_bytes(data[8:16], "little")
     header = mutations.json_records(rng, [data[16:end]])
@@ -284,17 +318,21 @@ def _stating(key: bytes, index: int, part: PartitionProof) -> PartitionProof:
     return replace(part, digest=partition_digest(key, index, part.name, part.public, heights_of(part)))
 
 
-def use_groth16_file(data: bytes) -> None:
+def _verify_under_own_key(proof: Proof, **given: Any) -> None:
     """No file verifies by the key that it carries alone; one that holds is refused for that reason and no other."""
-    proof = Proof.from_bytes(data)
     refusal = None
     try:
-        verify_proof(proof)
+        verify_proof(proof, **given)
     except DistproveError as error:
         refusal = error
     assert refusal is not None, "a proof was verified under a key that nobody trusts"
-    verify_proof(proof, trust_own_key=True)
+    verify_proof(proof, **given, trust_own_key=True)
     assert isinstance(refusal, UntrustedKey), f"the proof holds, and was refused as {refusal!r}"
+
+
+def use_groth16_file(data: bytes) -> None:
+    proof = Proof.from_bytes(data)
+    _verify_under_own_key(proof)
     assert {p.public for p in proof.partitions} == {tuple(PUBLIC)}, "another statement was verified"
 
 
@@ -855,6 +893,8 @@ TARGETS: dict[str, Target] = {
     "gnark-public": Target(lambda: _gnark()[2:], use_gnark_public, (other_bytes,), 500),
     "openvm-proof": Target(_openvm_proofs, use_openvm_proof, (other_bytes,), 60),
     "openvm-key": Target(_openvm_keys, use_openvm_key, (other_bytes, json_header, json_header), 100),
+    "openvm-traces": Target(_openvm_traces, use_openvm_traces, (other_bytes, json_header, json_header), 100),
+    "swirl-file": Target(lambda: (_swirl().to_bytes(),), use_swirl_file, _FILE, 60, 32 * MIB),
     "groth16-file": Target(lambda: (_groth16().to_bytes(),), use_groth16_file, _FILE, 60),
     "aggregate": Target(
         lambda: (_aggregate().to_bytes(),), use_aggregate, (of_records(load_msgpack, dump_aggregate), *_MSGPACK), 100
