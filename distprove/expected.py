@@ -28,6 +28,8 @@ from distprove.system import PartitionProof
 MAX_BYTES = 1 << 26
 """Maximum size of a file of expected values."""
 PARTITIONS = "partitions"
+SEVERAL = f'{{"{PARTITIONS}": {{NAME: [VALUE, ...], ...}}}}'
+"""The form for several partitions, in messages."""
 """The name in a file under which values stand by partition."""
 MAX_DIGITS = len(str(1 << 8 * MAX_PUBLIC_BYTES))
 
@@ -163,7 +165,7 @@ class ExpectedPublic:
             if len(partitions) != 1:
                 raise InvalidProof(
                     f"the proof holds, and is of {len(partitions)} partitions; {self.what} has the values of one. For "
-                    f'several it has {{"{PARTITIONS}": {{NAME: [VALUE, ...], ...}}}}'
+                    f"several it has {SEVERAL}"
                 )
             return self._require_all(partitions[0], self.only)
         for name, values in self.of_job.items():
@@ -225,7 +227,9 @@ def _of_name(names: Sequence[JobValue], name: str, what: str) -> JobValue:
     for value in names:
         if value.name == name:
             return value
-    has = f"it has: {', '.join(value.name for value in names)}" if names else "it has none; give a list"
+    has = f"it has: {', '.join(value.name for value in names)}" if names else "it has none"
+    if not names:
+        has += f": give the list of all values, or for several partitions {SEVERAL}"
     raise UsageError(f'{what}: no public value under this key is named "{visible(name)}" ({has})')
 
 

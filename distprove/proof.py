@@ -358,6 +358,8 @@ class Proof:
         for both, unless the caller has another one. Raises as `read` does, and UsageError for a link to a folder."""
         if path.is_dir():
             with Folder.open(path) as folder:
+                if not folder.has(PROOF_FILE):
+                    raise InputError(f"{path} has no {PROOF_FILE}: it is not a run. Name a run, or the file of a proof")
                 proof = cls.from_bytes(folder.read(PROOF_FILE, MAX_BYTES, begins=BEGINS), str(path / PROOF_FILE))
         else:
             proof = cls.read(path)

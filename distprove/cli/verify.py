@@ -307,8 +307,11 @@ def _require_ours(path: Path) -> None:
     """Raise UsageError, which names the way, for a folder whose proof is a proof.json."""
     from distprove.proof import PROOF_FILE
 
-    if path.is_dir() and not (path / PROOF_FILE).exists() and (path / PROOF_JSON).is_file():
-        raise UsageError(f"{path} has no {PROOF_FILE}; {path / PROOF_JSON} is a proof by itself: verify that file")
+    if path.is_dir() and not (path / PROOF_FILE).exists():
+        if (path / PROOF_JSON).is_file():
+            raise UsageError(f"{path} has no {PROOF_FILE}; {path / PROOF_JSON} is a proof by itself: verify that file")
+        if within := sorted(path.glob(f"*/{PROOF_JSON}")):  # as `export` writes them
+            raise UsageError(f"{path} has no {PROOF_FILE}; it has single proofs: verify {within[0]}, one at a time")
 
 
 def _is_told_insecure(proof: Path) -> bool | None:

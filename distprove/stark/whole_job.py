@@ -39,6 +39,9 @@ class Part(Protocol):
     def commitment(self, name: str, public: Sequence[int]) -> Commitment: ...
 
 
+GIVEN = "the output beside the proof, or given,"
+
+
 @dataclass(frozen=True)
 class JobRules:
     """What an engine decides of a job."""
@@ -121,9 +124,9 @@ def check_output(key: Any, public: Sequence[int], output: bytes | None) -> None:
             "tell whether the tables wrote it. Give the output (--output FILE, output=)"
         )
     if len(output) != stated[0]:
-        raise InvalidProof(f"the job states an output of {stated[0]} bytes, and the one given has {len(output)}")
+        raise InvalidProof(f"the job states an output of {stated[0]} bytes, and {GIVEN} has {len(output)}")
     if output_public(output) != stated:
-        raise InvalidProof("the output given is not the one that the job states: its Keccak-256 digest differs")
+        raise InvalidProof(f"{GIVEN} is not the one that the job states: its Keccak-256 digest differs")
 
 
 def check_multiplicities(

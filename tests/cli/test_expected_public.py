@@ -88,7 +88,8 @@ def test_values_by_partition(small_job: SmallJob, proven: Path, tmp_path: Path) 
     changed |= {"member-1": exported["member-1"], "member-9": []}
     assert "has no partition member-9" in says(run(*args, written(tmp_path, {"partitions": changed})), 1)
     named = why_refused(run(*args, written(tmp_path, {"scope": "7"})))
-    assert 'named "scope" (it has none; give a list)' in named
+    assert 'named "scope" (it has none: give the list of all values' in named
+    assert 'for several partitions {"partitions": {NAME: [VALUE, ...], ...}})' in named
     # Before it is known whose key that is, nothing is compared.
     untrusted = says(run("verify", proven, "--public", written(tmp_path, {"partitions": changed})), 1)
     assert "only under the key that the file itself carries" in untrusted

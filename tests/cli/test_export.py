@@ -89,6 +89,11 @@ def test_an_exported_proof_in_json_is_verified_with_its_public_values(
         refused = run("verify", proven, "--vk", small_job.vk, "--exit-code", code)
         assert "states neither an exit code" in why_refused(refused)
     assert f"{proof} is a proof by itself" in why_refused(run("verify", proof.parent, "--vk", small_job.vk))
+    several = why_refused(run("verify", tmp_path / "E", "--vk", small_job.vk))
+    assert f"it has single proofs: verify {tmp_path / 'E' / 'member-0' / 'proof.json'}" in several
+    (tmp_path / "empty").mkdir()
+    nothing = why_refused(run("verify", tmp_path / "empty", "--vk", small_job.vk))
+    assert "empty has no proof.msgpack: it is not a run" in nothing
     swapped = run("verify", small_job.vk, "--vk", proof)
     assert f"{small_job.vk} is a verification key" in why_refused(swapped)
     told = why_refused(run("verify", proof, "--vk", small_job.zkey))

@@ -577,7 +577,10 @@ def test_the_output_and_the_buses_of_a_job(both: Path) -> None:
     for changed, why in (
         (replace(writes, output=None), "job 2: every partition's proof holds by itself"),
         (replace(writes, output=OUTPUT[:-1]), "job 2: the job states an output of 18 bytes"),
-        (replace(writes, output=OUTPUT[::-1]), "job 2: the output given is not the one that the job states"),
+        (
+            replace(writes, output=OUTPUT[::-1]),
+            "job 2: the output beside the proof, or given, is not the one that the job states",
+        ),
         (replace(bound(writes, sum=bytes(24)), output=OUTPUT), "node: "),
     ):
         with pytest.raises((InvalidProof, OutputMissing), match=why):
