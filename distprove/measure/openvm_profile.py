@@ -19,6 +19,7 @@ from distprove.measure.openvm_segments import Segment, key_of, traces_of
 from distprove.measure.results import Row
 from distprove.measure.timing import Timing
 from distprove.stark.openvm.key import OpenVmKey
+from distprove.stark.openvm.memory import planned
 from distprove.stark.openvm.proof import OpenVmProof
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.security import security_bits
@@ -124,6 +125,7 @@ def bench_segment(
             "proof_bytes": len(proof.to_bytes()),
             "security_bits": security_bits(key),
             "peak_bytes": backend.memory_peak(),
+            "planned_bytes": planned(shape).peak,
             "counts": {name: asdict(each) for name, each in counts.items()},
         },
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from distprove.errors import UsageError
 from distprove.stark.openvm.layout import Layout
 from distprove.stark.openvm.params import SystemParams
 from kernels.interface.arrays import Array
@@ -30,12 +29,9 @@ class Stacked:
 def commit(kernels: OpenVmKernels, params: SystemParams, matrices: Sequence[Array]) -> Stacked:
     """Stack, encode and hash matrices (width, height) of the backend, in descending order of their heights.
 
-    A column of fewer than 2^log_skip rows fills every n-th row of 2^log_skip. Raises UsageError for a matrix that is
-    taller than the stack.
+    A column of fewer than 2^log_skip rows fills every n-th row of 2^log_skip. No matrix may be taller than the stack.
     """
     sizes = [(matrix.shape[0], log2_of(matrix.shape[1])) for matrix in matrices]
-    if any(log_height > params.log_height for _, log_height in sizes):
-        raise UsageError(f"a trace has more than 2^{params.log_height} rows, which the key's stack has no room for")
     layout = Layout.of(params.log_skip, params.log_height, sizes)
     places = [Place(placed.start, placed.log_rows - placed.log_height) for placed in layout.traces]
     columns = kernels.codes.stack(matrices, places, layout.width, params.log_height)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic
+
+import numpy as np
 
 from distprove.errors import FormatError
 from distprove.stark.field_operations import E, FieldOperations
@@ -48,6 +51,12 @@ class Graph:
         """Whether a node is a column of the next row."""
         columns = self.nodes[self.nodes[:, 0] <= Kind.MAIN]
         return bool(columns[:, 3].any())
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of different cells that nodes read in a row: columns of this row and the next, and selectors."""
+        kinds = self.nodes[:, 0]
+        return len(np.unique(self.nodes[(kinds <= Kind.IS_TRANSITION) & (kinds != Kind.PUBLIC)], axis=0))
 
     @property
     def degree(self) -> int:

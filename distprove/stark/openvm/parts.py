@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from distprove.errors import UsageError
 from distprove.stark.openvm.commitment import Stacked, commit
+from distprove.stark.openvm.memory import commitment_bytes
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.traces import CachedMain
 from kernels.interface.openvm import OpenVmKernels
@@ -26,6 +29,16 @@ class PartCommitments:
         self._most = most
         self._kept: list[tuple[SystemParams, CachedMain, Stacked]] = []
         """The one used last is at the end."""
+
+    def make_room(self, room: int, kept: Iterable[bytes]) -> None:
+        """Keep the parts with the roots `kept`, and of the others those used last, of at most `room` bytes."""
+        wanted, left, found = frozenset(kept), room, list[tuple[SystemParams, CachedMain, Stacked]]()
+        for params, part, stacked in reversed(self._kept):
+            needed = part.root.tobytes() in wanted
+            left -= 0 if needed else commitment_bytes(params, stacked.layout)
+            if needed or left >= 0:
+                found.append((params, part, stacked))
+        self._kept = found[::-1]
 
     def commit(self, params: SystemParams, part: CachedMain, air: str) -> Stacked:
         """Commit to a part of the AIR with this name. Raises UsageError if its root is another than stated."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distprove.errors import UsageError
 from distprove.stark.openvm.bus_prover import prove_buses
 from distprove.stark.openvm.commitment import commit
 from distprove.stark.openvm.constraints_prover import ProverTrace, fractions, prove_constraints
@@ -18,9 +17,9 @@ from distprove.stark.openvm.forms import BusWeights
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.parts import PartCommitments
-from distprove.stark.openvm.proof import OpenVmProof, TraceShape
+from distprove.stark.openvm.proof import OpenVmProof
 from distprove.stark.openvm.stacking_prover import prove_stacking
-from distprove.stark.openvm.traces import AirTrace, CachedMain
+from distprove.stark.openvm.traces import AirTrace, CachedMain, shape_of
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.whir_prover import prove_whir
 from distprove.steps import Steps
@@ -38,18 +37,18 @@ def prove(
 ) -> OpenVmProof:
     """Prove that traces fulfil the constraints of a key and balance its buses.
 
-    `traces` have passed `check_traces`. `parts`, of the same kernels, has commitments of earlier proofs and keeps those
-    of this one. Raises UnbalancedBuses, and UsageError for traces that do not fit the stack, or whose cached parts have
-    another commitment than stated. A trace that violates a constraint gives a proof that does not verify,
-    so callers must verify the proof.
+    `traces` have been checked as a file's are. `parts`, of the same kernels, has commitments of earlier proofs and
+    keeps those of this one. Raises UnbalancedBuses, and UsageError for traces of which the key allows no proof, or
+    whose cached parts have another commitment than stated. A trace that violates a constraint gives a proof that does
+    not verify, so callers must verify the proof.
     """
-    params = key.params
+    params, shape = key.params, shape_of(key, traces)
     transcript = Transcript()
     transcript.observe_words(key.pre_hash)
 
     # 1. Commit to the common mains, tallest first, and to the parts with commitments of their own.
-    ordered = sorted(traces, key=lambda trace: (-trace.height, trace.air))
-    airs = [key.airs[trace.air] for trace in ordered]
+    by_air = {trace.air: trace for trace in traces}
+    ordered, airs = [by_air[trace.number] for trace in shape.traces], [trace.air for trace in shape.traces]
     with steps("load"):
         common = [trace.load(kernels) for trace in ordered]
     with steps("main_stack"):
@@ -73,11 +72,8 @@ def prove(
         own = [*([] if fixed is None else [fixed]), *others]
         commitments += own
         reads_next += [[air.needs_next]] * len(own)
-    if (width := sum(stacked.layout.width for stacked in commitments)) > params.w_stack:
-        raise UsageError(f"the traces take {width} stacked columns, more than the key's {params.w_stack}")
 
     # 2. Bind the shape of the traces, their other commitments and the public values.
-    by_air = {trace.air: trace for trace in traces}
     for number, air in enumerate(key.airs):
         present = by_air.get(number)
         if not air.is_required:
@@ -129,7 +125,7 @@ def prove(
 
     return OpenVmProof(
         main_root=main.tree.root,
-        traces=tuple(_shape(by_air.get(number)) for number in range(len(key.airs))),
+        traces=tuple(by_air[number].shape if number in by_air else None for number in range(len(key.airs))),
         public_values=tuple(
             np.array(by_air[number].public_values if number in by_air else (), dtype=np.uint32)
             for number in range(len(key.airs))
@@ -147,10 +143,3 @@ def cube_point(params: SystemParams, point: Sequence[Elements]) -> list[Elements
     while len(squares) < params.log_skip:
         squares.append(ext_mul(squares[-1], squares[-1]))
     return [*squares[: params.log_skip], *point[1:]]
-
-
-def _shape(trace: AirTrace | None) -> TraceShape | None:
-    if trace is None:
-        return None
-    roots = np.array([part.root for part in trace.cached], dtype=np.uint32).reshape(-1, 8)
-    return TraceShape(log2_of(trace.height), roots)

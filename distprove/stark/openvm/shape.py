@@ -71,7 +71,7 @@ class Shape:
         for number, (air, trace) in enumerate(zip(key.airs, traces, strict=True)):
             if trace is None:
                 if air.is_required:
-                    raise InvalidProof(f"no trace of AIR {number}, which must be present")
+                    raise InvalidProof(f"no trace of AIR {number}, {air.name}, which must be present")
                 continue
             if trace.cached_roots.shape != (len(air.widths.cached), DIGEST):
                 raise InvalidProof(

@@ -22,16 +22,21 @@ from distprove.stark.openvm.diagnosis import fault_of
 from distprove.stark.openvm.job_verifier import SwirlVerifier, partition_proof
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.key_file import read_key
+from distprove.stark.openvm.memory import choose, key_bytes, trace_bytes
 from distprove.stark.openvm.options import SwirlOptions
 from distprove.stark.openvm.parts import PartCommitments
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.security import security_bits
+from distprove.stark.openvm.shape import Shape
 from distprove.stark.openvm.stated import hex_of
-from distprove.stark.openvm.traces import TRACES_FORMAT, AirTrace, StagedTrace, parse_traces
+from distprove.stark.openvm.traces import TRACES_FORMAT, AirTrace, StagedTrace, parse_traces, shape_of
 from distprove.stark.openvm.verifier import verify
+from distprove.stark.plan import MemoryPlan, usable
 from distprove.steps import Steps
-from distprove.system import Partition, PartitionProof, StepTimes, Witness
+from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
+from kernels.errors import OutOfMemory
+from kernels.host.units import format_bytes
 from kernels.interface.backend import Backend
 
 SharedFiles = dict[str, NDArray[np.uint8]]
@@ -81,6 +86,10 @@ class SwirlSystem(SwirlVerifier):
         """Predicted host memory of a partition's traces, in bytes: their file, which is mapped."""
         return int(partition.source.get("size", 0))
 
+    def key_bytes(self) -> int:
+        """Predicted memory of the commitments to the key's preprocessed traces, in bytes. The key itself travels."""
+        return key_bytes(self.key)
+
     def plan(self) -> list[Partition]:
         digest = self.key_digest()
         return [
@@ -115,11 +124,15 @@ class SwirlSynthesiser:
 
 class SwirlProver:
     """Proves partitions on one backend, and keeps commitments to parts that proofs share. The traces of the next one
-    are copied meanwhile. Implements `distprove.system.Prover` and `Stages`."""
+    are copied meanwhile, where its plan and those of the others leave room for them. Implements
+    `distprove.system.Prover` and `Stages`."""
 
     def __init__(self, key: OpenVmKey, backend: Backend) -> None:
         self._key, self._backend = key, backend
         self._parts: PartCommitments | None = PartCommitments(backend.openvm)
+        self._budget = usable(backend.info().memory_budget)
+        self._staged: list[StagedSwirl] = []
+        """The partitions that are staged and not released."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         return None
@@ -135,17 +148,34 @@ class SwirlProver:
             staged.release()
 
     def stage(self, partition: Partition, witness: Witness) -> StagedSwirl:
-        """Begin to copy the traces. Raises OutOfMemory."""
-        staged = StagedSwirl(self, partition)
+        """Begin to copy the traces. Raises OutOfMemory, before anything is copied, where the device cannot hold the
+        proof, or not the traces beside the proofs of the partitions that were staged before."""
+        traces = _traces(self._key, witness.arrays["file"], partition.name)
+        shape = shape_of(self._key, traces)
+        plan, copies = choose(shape, self._budget), trace_bytes(shape)
+        before = sum(staged.plan.peak for staged in tuple(self._staged))
+        if before + copies > self._budget:
+            raise OutOfMemory(
+                f"traces of {format_bytes(copies)} need room beside a proof of {format_bytes(before)}; the device has "
+                f"{format_bytes(self._budget)}"
+            )
+        staged = StagedSwirl(self, partition, shape, plan)
+        self._staged.append(staged)
         try:
-            staged.read(_traces(self._key, witness.arrays["file"], partition.name), self._backend)
+            staged.read(traces, self._backend)
         except BaseException:
             staged.release()
             raise
         return staged
 
-    def prove(self, partition: Partition, traces: Sequence[AirTrace]) -> tuple[PartitionProof, StepTimes]:
+    def prove(
+        self, partition: Partition, traces: Sequence[AirTrace], shape: Shape, plan: MemoryPlan
+    ) -> tuple[PartitionProof, StepTimes]:
         """Prove traces of a partition. Raises UnsatisfiedWitness as `prove_partition`."""
+        if self._parts is not None:
+            kept = (root.tobytes() for trace in shape.traces for root in trace.own_roots)
+            self._parts.make_room(self._budget - plan.peak, kept)
+        self._backend.watch_memory()
         traffic, busy, steps = self._backend.traffic.snapshot(), self._backend.watch_busy(), Steps()
         try:
             proof = prove(self._backend.openvm, self._key, traces, steps, self._parts)
@@ -157,6 +187,9 @@ class SwirlProver:
             busy.end()
         times, moved = steps.times, self._backend.traffic.since(traffic)
         times.on_device, times.to_device, times.to_host = busy.time(), moved.to_device, moved.to_host
+        peak = self._backend.memory_peak()
+        ahead = sum(trace_bytes(staged.shape) for staged in tuple(self._staged) if staged.partition is not partition)
+        times.memory = MemoryUse(plan.name, plan.peak, None if peak is None else peak - ahead)
         return partition_proof(partition.name, partition.digest, proof), times
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
@@ -179,6 +212,11 @@ class SwirlProver:
         fault = fault_of(self._key, traces)
         return None if fault is None else f"the traces violate the key: {fault}"
 
+    def released(self, staged: StagedSwirl) -> None:
+        """A partition's memory came back."""
+        if staged in self._staged:
+            self._staged.remove(staged)
+
     def close(self) -> None:
         """Let go of the commitments of parts, whose memory the backend then uses for other things."""
         self._parts = None
@@ -187,8 +225,8 @@ class SwirlProver:
 class StagedSwirl:
     """Traces on their way to the device. Implements `distprove.system.StagedPartition`."""
 
-    def __init__(self, prover: SwirlProver, partition: Partition) -> None:
-        self._prover, self._partition = prover, partition
+    def __init__(self, prover: SwirlProver, partition: Partition, shape: Shape, plan: MemoryPlan) -> None:
+        self._prover, self.partition, self.shape, self.plan = prover, partition, shape, plan
         self._traces: list[StagedTrace] = []
 
     def read(self, traces: Sequence[AirTrace], backend: Backend) -> None:
@@ -197,12 +235,13 @@ class StagedSwirl:
             self._traces.append(StagedTrace.of(trace, backend))
 
     def start(self, challenge: bytes | None = None) -> ProvenSwirl:
-        return ProvenSwirl(*self._prover.prove(self._partition, self._traces))
+        return ProvenSwirl(*self._prover.prove(self.partition, self._traces, self.shape, self.plan))
 
     def release(self) -> None:
         for trace in self._traces:
             trace.staged.release()
         self._traces = []
+        self._prover.released(self)
 
 
 class ProvenSwirl:

@@ -12,14 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-from distprove.errors import FormatError
+from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.stark.openvm.container import TRACES_MAGIC, Container, Writer, digest, fields, integers
 from distprove.stark.openvm.key import OpenVmAir, OpenVmKey
+from distprove.stark.openvm.proof import TraceShape
+from distprove.stark.openvm.shape import Shape
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.staged import Staged
 from kernels.maths.babybear import Elements, P
+from kernels.maths.babybear_ntt import log2_of
+from kernels.maths.poseidon2_babybear import DIGEST
 
 TRACES_FORMAT = "openvm-traces"
 MAX_LOG_HEIGHT = 27
@@ -50,6 +54,12 @@ class AirTrace:
     def height(self) -> int:
         """Number of rows, a power of two."""
         return int(self.common.shape[1])
+
+    @property
+    def shape(self) -> TraceShape:
+        """What a proof states of it, beside its public values."""
+        roots = np.array([part.root for part in self.cached], dtype=np.uint32).reshape(-1, DIGEST)
+        return TraceShape(log2_of(self.height), roots)
 
     def load(self, kernels: OpenVmKernels) -> Array:
         """Return the common columns in the backend's memory, for one proof."""
@@ -107,21 +117,23 @@ def parse_traces(file: Container, key: OpenVmKey) -> tuple[AirTrace, ...]:
 
 
 def check_traces(traces: tuple[AirTrace, ...], key: OpenVmKey, what: str) -> None:
-    """Raise FormatError unless the traces are in order, the required ones are there, and their heights are allowed."""
-    airs = [trace.air for trace in traces]
-    if any(a >= b for a, b in pairwise(airs)):
+    """Raise FormatError unless the traces are in order, and the key allows a proof of their shape."""
+    if any(a.air >= b.air for a, b in pairwise(traces)):
         raise FormatError(f"{what}: the traces are not by ascending number of the AIR")
-    if not traces:
-        raise FormatError(f"{what}: no trace")
-    for number, air in enumerate(key.airs):
-        if air.is_required and number not in airs:
-            raise FormatError(f"{what}: the trace of AIR {number}, {air.name}, is missing")
-    for constraint in key.height_constraints:
-        rows = sum(constraint.coefficients[t.air] * max(t.height, 1 << key.params.log_skip) for t in traces)
-        if rows >= constraint.threshold:
-            raise FormatError(
-                f"{what}: the traces are too high for the key: {rows} is not below {constraint.threshold}"
-            )
+    try:
+        shape_of(key, traces)
+    except UsageError as error:
+        raise FormatError(f"{what}: {error}") from None
+
+
+def shape_of(key: OpenVmKey, traces: Sequence[AirTrace]) -> Shape:
+    """Return the shape of the proof of traces. Raises UsageError where the key allows none: a trace that is missing or
+    too tall, or more rows or stacked columns together than it has room for."""
+    by_air = {trace.air: trace.shape for trace in traces}
+    try:
+        return Shape.of(key, [by_air.get(number) for number in range(len(key.airs))])
+    except InvalidProof as error:
+        raise UsageError(f"the key allows no proof of these traces: {error}") from None
 
 
 def _trace(file: Container, header: object, key: OpenVmKey, what: str) -> AirTrace:

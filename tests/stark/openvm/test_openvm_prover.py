@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from distprove.errors import FormatError, UsageError
+from distprove.stark.openvm.memory import commitment_bytes
 from distprove.stark.openvm.parts import PartCommitments
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.traces import AirTrace, check_traces, read_traces
@@ -96,6 +97,20 @@ def test_parts_are_kept_for_further_proofs(kernels: OpenVmKernels) -> None:
         parts.commit(params, changed, "an AIR")
 
 
+def test_parts_of_other_proofs_make_room(kernels: OpenVmKernels) -> None:
+    parts, params = PartCommitments(kernels), key_of("cached").params
+    one, other = next(trace.cached for trace in traces_of("cached") if trace.cached)
+    first, second = (parts.commit(params, part, "an AIR") for part in (one, other))
+    size = commitment_bytes(params, second.layout)
+    parts.make_room(size, [one.root.tobytes()])
+    assert [parts.commit(params, part, "an AIR") is kept for part, kept in ((one, first), (other, second))] == [
+        True
+    ] * 2
+    parts.make_room(size - 1, [one.root.tobytes()])
+    assert parts.commit(params, one, "an AIR") is first
+    assert parts.commit(params, other, "an AIR") is not second
+
+
 def test_traces_are_in_order_and_complete() -> None:
     key, traces = key_of("mixed"), traces_of("mixed")
     assert len(traces) > 1
@@ -104,5 +119,5 @@ def test_traces_are_in_order_and_complete() -> None:
     with pytest.raises(FormatError, match="no trace"):
         check_traces((), key_of("fibonacci"), "traces")
     required = replace(key, airs=tuple(replace(air, is_required=True) for air in key.airs))
-    with pytest.raises(FormatError, match="is missing"):
+    with pytest.raises(FormatError, match="which must be present"):
         check_traces(traces[1:], required, "traces")
