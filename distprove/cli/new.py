@@ -28,6 +28,9 @@ def guest(
         Writes(None),
     ],
     language: Annotated[str, typer.Option("--lang", metavar="LANGUAGE", help="rust or c.")] = "rust",
+    isa: Annotated[
+        str, typer.Option("--isa", metavar="SET", help="The instruction set of the compiled program: rv32im or rv64im.")
+    ] = "rv32im",
 ) -> None:
     """Make a program for the RISC-V machine in Rust or C, with all that it needs to be built, run, proven and verified.
 
@@ -35,6 +38,6 @@ def guest(
     """
     from distprove.stark.riscv.project import make_project
 
-    written = make_project(folder, language)
+    written = make_project(folder, language, isa)
     out().print(f"made {len(written)} files in {escape(str(folder))}")
     out().print(f"[dim]next:[/] cd {escape(str(folder))}, and follow README.md")

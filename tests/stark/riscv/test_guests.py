@@ -197,8 +197,9 @@ def test_cycles_with_calls_that_compute() -> None:
 def test_calls_that_compute_in_rust(modulus: int, x: int, added: int, message: bytes) -> None:
     numbers = modulus, x % modulus, added
     given = b"".join(number.to_bytes(32, "little") for number in numbers) + message
-    outcome = run(COMPUTES, given)
-    assert outcome.exit_code == 0
+    outcome, wide = (run(elf, given) for elf in COMPUTES)
+    assert (outcome.exit_code, wide.exit_code) == (0, 0)
+    assert outcome.output == wide.output
     digest = list(struct.unpack(">8I", hashlib.sha256(message).digest()))
     power = pow(x, 65537, modulus)
     assert words(outcome.output[:64]) == 2 * digest
@@ -210,7 +211,7 @@ def test_calls_that_compute_in_rust(modulus: int, x: int, added: int, message: b
     assert outcome.output[176:] == ((power + added) % modulus).to_bytes(48, "little")
 
 
-COMPUTES = guest("computes")
+COMPUTES = guest("computes"), guest("computes64")
 
 
 def test_no_call_of_rv64im_takes_memory_beyond_32_bits_for_another_place() -> None:

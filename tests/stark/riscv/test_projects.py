@@ -1,7 +1,7 @@
 """Projects of `distprove new guest`: their files, their builds, their input, output and debug stream.
 
-The guests `ledger_c.elf` and `ledger_rust.elf` are the examples of both languages, built and stripped of debug
-information: they run where no toolchain is.
+The guests `ledger_c.elf` and `ledger_rust.elf`, and the same with `64` of RV64IM, are the examples of both languages,
+built and stripped of debug information: they run where no toolchain is.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from distprove.errors import UsageError
 from distprove.stark.riscv.debug import debug_text
 from distprove.stark.riscv.elf import Elf, Symbol, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs
-from distprove.stark.riscv.project import LANGUAGES, make_project
+from distprove.stark.riscv.project import ISAS, LANGUAGES, make_project
 from distprove.stark.riscv.values import U64, decode, encode
 from kernels.cpu.keccak import keccak256
 from tests.cli.conftest import run, why_refused
 from tests.support import ROOT
 from tests.support.guest_projects import build
+from tests.support.plain_keccak import keccak_f
 
 GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
+EACH = [pytest.param(language, isa, id=f"{language}-{isa}") for language in LANGUAGES for isa in ISAS]
 ORDERS = [("ada", 250), ("bob", 0), ("\u00e9ve", 1 << 40)]
 
 
@@ -75,17 +77,23 @@ def check_ledger(path: Path, host: dict[str, Any]) -> None:
         assert "input" in debug or "larger than its type" in debug
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_built_example_reads_writes_and_prints(language: str, host: dict[str, Any]) -> None:
-    check_ledger(GUESTS / f"ledger_{language}.elf", host)
+def ledger(language: str, isa: str) -> Path:
+    """The built example."""
+    return GUESTS / f"ledger_{language}{'64' if isa == 'rv64im' else ''}.elf"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("language", "isa"), EACH)
+def test_a_built_example_reads_writes_and_prints(language: str, isa: str, host: dict[str, Any]) -> None:
+    assert read_elf(ledger(language, isa)).xlen == (64 if isa == "rv64im" else 32)
+    check_ledger(ledger(language, isa), host)
+
+
+@pytest.mark.parametrize(("language", "isa"), EACH)
 @pytest.mark.parametrize("size", [0x3000_0000, 0x7FFF_FFFF, 0xFFFF_FFFB, 0xFFFF_FFFC, 0xFFFF_FFFD, 0xFFFF_FFFF])
-def test_an_input_larger_than_the_heap_is_refused_before_it_is_read(language: str, size: int) -> None:
+def test_an_input_larger_than_the_heap_is_refused_before_it_is_read(language: str, isa: str, size: int) -> None:
     """Its size is the prover's word, and so are the words behind it. Four bytes more than 2^32 - 4 are none, so the
     example in C took a block of 32 bytes for all of them: on and on, over the heap and then its own stack."""
-    execution = Execution(read_elf(GUESTS / f"ledger_{language}.elf"), Inputs())
+    execution = Execution(read_elf(ledger(language, isa)), Inputs())
     machine = execution._machine
     machine.start(np.array([size, *[0x41414141] * 64], dtype=np.uint32).view(np.uint8), np.zeros(4, dtype=np.uint8))
     assert execution.run().exit_code == 254
@@ -93,17 +101,27 @@ def test_an_input_larger_than_the_heap_is_refused_before_it_is_read(language: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_project_builds_runs_is_proven_and_verified(language: str, host: dict[str, Any], tmp_path: Path) -> None:
-    elf = build(tmp_path / "ledger", language)
+@pytest.mark.parametrize(("language", "isa"), EACH)
+def test_a_project_builds_runs_is_proven_and_verified(
+    language: str, isa: str, host: dict[str, Any], tmp_path: Path
+) -> None:
+    elf = build(tmp_path / "ledger", language, isa)
     check_ledger(elf, host)
+    check_proof(elf, host, tmp_path)
+
+
+def test_a_built_example_of_rv64im_is_proven_and_verified(host: dict[str, Any], tmp_path: Path) -> None:
+    check_proof(ledger("rust", "rv64im"), host, tmp_path)
+
+
+def check_proof(elf: Path, host: dict[str, Any], folder: Path) -> None:
     order, report = host["Order"], host["Report"]
-    (tmp_path / "input.bin").write_bytes(encode(list[order], [order("ada", 5)]))  # type: ignore[valid-type]
+    (folder / "input.bin").write_bytes(encode(list[order], [order("ada", 5)]))  # type: ignore[valid-type]
     proven = distprove.prove(
         system="stark",
         program="riscv",
-        arguments={"elf": str(elf), "input": str(tmp_path / "input.bin")},
-        out=tmp_path / "run",
+        arguments={"elf": str(elf), "input": str(folder / "input.bin")},
+        out=folder / "run",
         security=32,
         executor={"local": True, "threads": 2, "gpus": 0},
     )
@@ -117,6 +135,7 @@ def test_a_project_builds_runs_is_proven_and_verified(language: str, host: dict[
 FREES_C = """
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include "values.h"
 
@@ -141,7 +160,7 @@ int main(void) {
   assert(zeros == some && zeros[0] == 0 && zeros[999] == 0);
   volatile size_t many = 1u << 20;
   assert(malloc(many << 10) == NULL && errno == ENOMEM && calloc(many, many) == NULL);
-  assert(strtol("99999999999999", NULL, 10) == 2147483647 && errno == ERANGE);
+  assert(strtol("99999999999999999999", NULL, 10) == LONG_MAX && errno == ERANGE);
   Writer out = {0};
   put_u8(&out, 200), put_u16(&out, 65535), put_i32(&out, -5), put_i64(&out, INT64_MIN), put_bytes(&out, "hi", 2);
   commit(&out);
@@ -177,10 +196,11 @@ fn main() {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(("language", "example"), [("c", FREES_C), ("rust", FREES_RUST)])
-def test_memory_is_taken_back_and_a_failure_says_where(language: str, example: str, tmp_path: Path) -> None:
+def test_memory_is_taken_back_and_a_failure_says_where(language: str, isa: str, example: str, tmp_path: Path) -> None:
     """Of C also that constructors run, and that errno and the C library work."""
-    code, output, debug = ran(build(tmp_path / "frees", language, example), b"")
+    code, output, debug = ran(build(tmp_path / "frees", language, isa, example), b"")
     assert (code, output.rstrip(b"\0")) == (254, b"\xc8\xff\xff\x03\x09" + b"\xff" * 9 + b"\x01\x02hi")
     assert "the last line" in debug
     assert f"main.{'c' if language == 'c' else 'rs'}" in debug
@@ -223,15 +243,51 @@ fn main() {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(("language", "example"), [("c", HASHES_C), ("rust", HASHES_RUST)])
-def test_bytes_of_any_length_and_address_are_hashed(language: str, example: str, tmp_path: Path) -> None:
+def test_bytes_of_any_length_and_address_are_hashed(language: str, isa: str, example: str, tmp_path: Path) -> None:
     """Lengths around one and two blocks of both hashes, and all four alignments."""
     data = bytes((7 * k + 3) % 256 for k in range(280))
-    elf = build(tmp_path / "hashes", language, example)
+    elf = build(tmp_path / "hashes", language, isa, example)
     code, output, _ = ran(elf, encode(bytes, data))
     tails = [data[start:] for start in range(len(data) + 1)]
     assert code == 0
     assert output == b"".join(hashlib.sha256(tail).digest() + keccak256(tail) for tail in tails)
+
+
+WIDE_RUST = """
+#![no_std]
+#![no_main]
+extern crate alloc;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
+
+guest::entry!(main);
+
+static WORD: AtomicUsize = AtomicUsize::new(usize::MAX);
+static BYTE: AtomicU8 = AtomicU8::new(250);
+
+fn main() {
+    let shared = Arc::new(WORD.fetch_add(8, SeqCst));
+    let other = Arc::clone(&shared);
+    assert_eq!((Arc::strong_count(&other), *other, WORD.load(SeqCst)), (2, usize::MAX, 7));
+    assert_eq!((BYTE.fetch_add(10, SeqCst), BYTE.swap(6, SeqCst), BYTE.fetch_max(9, SeqCst)), (250, 4, 6));
+    assert_eq!(BYTE.compare_exchange(9, 1, SeqCst, SeqCst), Ok(9));
+    assert_eq!(BYTE.compare_exchange(9, 2, SeqCst, SeqCst), Err(1));
+    let mut near = [0u64; 25];
+    guest::keccak_f(&mut near);
+    guest::write_word(near[0] as u32);
+    let far = (&raw mut near as usize + (1 << 32)) as *mut [u64; 25];
+    guest::keccak_f(unsafe { &mut *far });
+}
+"""
+
+
+@pytest.mark.slow
+def test_rust_of_rv64im_has_atomic_operations_and_no_call_on_memory_beyond_32_bits(tmp_path: Path) -> None:
+    code, output, debug = ran(build(tmp_path / "wide", "rust", "rv64im", WIDE_RUST), b"")
+    assert (code, output) == (254, keccak_f([0] * 25)[0].to_bytes(8, "little")[:4])
+    assert "the operands of host calls lie below 2^32" in debug
 
 
 def test_run_shows_the_debug_stream(tmp_path: Path) -> None:
@@ -268,9 +324,9 @@ def test_a_symbol_that_makes_no_sense_is_no_stream(address: int, size: int, monk
     assert ran(GUESTS / "sha256.elf", b"abc")[2] == ""
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_project_has_the_runtime_of_this_version(language: str, tmp_path: Path) -> None:
-    done = run("new", "guest", tmp_path / "my_guest", "--lang", language)
+@pytest.mark.parametrize(("language", "isa"), EACH)
+def test_a_project_has_the_runtime_of_this_version(language: str, isa: str, tmp_path: Path) -> None:
+    done = run("new", "guest", tmp_path / "my_guest", "--lang", language, "--isa", isa)
     assert done.exit_code == 0, done.output
     folder = tmp_path / "my_guest"
     place, names = LANGUAGES[language]
@@ -278,16 +334,19 @@ def test_a_project_has_the_runtime_of_this_version(language: str, tmp_path: Path
         shipped = ROOT / "distprove" / "stark" / "riscv" / "runtime" / name
         assert (folder / place / name).read_bytes() == shipped.read_bytes()
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert not [path for path in files if "@NAME@" in path.read_text() or path.suffix == ".in"]
+    assert not [path for path in files if re.search("@[A-Z]+@", path.read_text()) or path.suffix == ".in"]
     commands = re.findall(r"^    (\S.*)", (folder / "README.md").read_text(), re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["make" if language == "c" else "cargo", *3 * ["distprove"]]
     assert "my_guest" in commands[1]
+    target = {"c": f"-march={isa} ", "rust": f"{ISAS[isa]['TARGET']}/release/my_guest"}[language]
+    assert target in (folder / {"c": "Makefile", "rust": "README.md"}[language]).read_text()
 
 
 def test_a_project_is_made_where_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     assert "is there already" in why_refused(run("new", "guest", tmp_path / "there"))
     assert "--lang is rust or c" in why_refused(run("new", "guest", tmp_path / "x", "--lang", "go"))
+    assert "--isa is rv32im or rv64im" in why_refused(run("new", "guest", tmp_path / "x", "--isa", "rv64gc"))
     for name in ("Ledger", "my-guest", "1st", "a b", "x" * 65):
         with pytest.raises(UsageError, match="a guest's name is"):
             make_project(tmp_path / name, "rust")
