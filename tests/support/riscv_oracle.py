@@ -211,10 +211,10 @@ class Interpreter:
                 raise Trapped(f"illegal instruction {w:08x} at {pc:#x}")
 
     def host(self) -> None:
-        number, whole = self.read(17, "rs1"), self.read(10, "rs2")
-        word = whole & M32
-        if number in range(6, 14) and whole >> 32:
-            raise Trapped(f"no words at {whole:#x}")
+        number, argument = self.read(17, "rs1"), self.read(10, "rs2")
+        word = argument & M32
+        if number in range(6, 14) and argument not in (word, signed(word) & self.mask):
+            raise Trapped(f"no operand at {argument:#x}")
         if number == 1:
             self.pc = 0
         elif number == 2:

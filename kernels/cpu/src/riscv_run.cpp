@@ -434,7 +434,8 @@ FENCE_:
 ECALL_: {
   const X call = x[17];
   const u32 argument = (u32)x[10];
-  [[maybe_unused]] const bool far = WIDE && (u64)x[10] >> 32 != 0;  // an address that no operand has
+  // An address that is more than its lower half, which lies elsewhere. A number of 32 bits has its sign extended.
+  const bool far = (x[10] & ~(X)0xffffffff) != 0 && x[10] != extended<X>(argument);
   u32 result = argument;
   switch (call) {
     case 1:
@@ -456,7 +457,7 @@ ECALL_: {
       result = (u32)(cycle_ + (cycles - left - 1));
       break;
     case KECCAK_F: {
-      if (far) TRAP(Stop::BEYOND, x[10]);
+      if (DP_RARE(far)) TRAP(Stop::BEYOND, x[10]);
       const Stop refused = open_words(argument, STATE_WORDS, true);
       if (refused != Stop::LIMIT) TRAP(refused, argument);
       if constexpr (SEGMENT)
@@ -479,7 +480,7 @@ ECALL_: {
     case MULTIPLY_384:
     case MULTIPLY_ADD_384: {
       if (!(answered_ >> call & 1)) TRAP(Stop::UNKNOWN_CALL, call);
-      if (far) TRAP(Stop::BEYOND, x[10]);
+      if (DP_RARE(far)) TRAP(Stop::BEYOND, x[10]);
       Taken taken;
       u32 about;
       const Stop refused = take((u32)call, argument, taken, about);

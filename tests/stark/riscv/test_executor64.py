@@ -103,6 +103,7 @@ TRAPS = {
     "a state beyond 2^32": ([*asm.li_64(10, 1 << 32 | DATA), *asm.call(6)], Stop.BEYOND, 1 << 32 | DATA),
     "a message beyond 2^32": ([*asm.li_64(10, 1 << 63 | DATA), *asm.call(7)], Stop.BEYOND, 1 << 63 | DATA),
     "a product beyond 2^32": ([*asm.li_64(10, 1 << 36 | DATA), *asm.call(12)], Stop.BEYOND, 1 << 36 | DATA),
+    "a product beyond 2^63": ([*asm.li_64(10, 1 << 63 | DATA), *asm.call(10)], Stop.BEYOND, 1 << 63 | DATA),
     "a call whose number is 1 and 2^32": ([*asm.li_64(17, 1 | 1 << 32), asm.ECALL], Stop.UNKNOWN_CALL, 1 | 1 << 32),
 }
 
