@@ -77,7 +77,7 @@ def run(
     from distprove.stark.riscv.executor import CycleLimit, Execution, Inputs, Stop, Trap
     from distprove.stark.riscv.foreign import FOREIGN
     from distprove.stark.riscv.profile import profile as profile_of
-    from distprove.stark.riscv.program import RiscV, loaded
+    from distprove.stark.riscv.program import RiscV, loaded, private_input
 
     size, most = integer("--segment", segment), integer("--max-cycles", max_cycles)
     if engine not in ENGINES:
@@ -88,7 +88,7 @@ def run(
     elf, _ = loaded(str(guest), calls)
     private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_file, public_input))
     foreign = FOREIGN[calls] if calls else None
-    inputs = Inputs(foreign.private_input(private, str(private_file)) if foreign else private, public)
+    inputs = Inputs(private_input(str(guest), calls, private, str(private_file), most), public)
     try:
         execution, seconds, forecast, refusal = _executed(program, elf, inputs, most, engine, show=not as_json)
         counted = Execution(elf, inputs, max_cycles=most) if profile else None

@@ -284,6 +284,21 @@ class Execution:
             pass
         return self._end(1)
 
+    def run_on(self, private: bytes = b"") -> Outcome | None:
+        """Append whole words to the private input, and run to the end. Returns None at a read behind those words: then
+        the run goes on with the next call. The size of `Inputs.private`, which a guest reads first, does not change.
+        Raises Trap, CycleLimit."""
+        self._begun = True
+        self._machine.feed(_flat(np.frombuffer(private, dtype="<u4").astype(np.uint32)))
+        try:
+            while self._advance(self._machine.run, _SLICE) is not Stop.EXIT:
+                pass
+        except Trap as trap:
+            if trap.state is not None and trap.state.stop is Stop.PRIVATE_END:
+                return None
+            raise
+        return self._end(1)
+
     def count(self) -> NDArray[np.uint64]:
         """Run to the end, and count how often each word of `Elf.program` is executed, range after range. Raises Trap,
         CycleLimit."""

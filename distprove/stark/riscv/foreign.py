@@ -19,9 +19,9 @@ class Foreign:
     """The system's name."""
     translate: Callable[[Elf, str], Elf]
     """The guest with its calls translated, from the guest and what names it in errors. Raises InputError."""
-    private_input: Callable[[bytes, str], bytes]
-    """The private input, from the content of a file in that system's form and what names it. Raises InputError or
-    FormatError."""
+    private_input: Callable[[bytes, str, Elf, int], bytes]
+    """The private input, from the content of a file in that system's form, what names it, the guest as its file has it,
+    and the most cycles of a run of it. Raises InputError, FormatError, Trap, CycleLimit."""
     calls: Mapping[int, str]
     """Names of its calls, by their numbers."""
     widths: tuple[int, ...]
@@ -44,5 +44,7 @@ the sign of a number of 32 bits."""
 
 FOREIGN = {
     "sp1": Foreign("SP1", sp1.translate, sp1.private_input, sp1.CALLS, (32, 64), sp1.public_values),
-    "openvm": Foreign("OpenVM", openvm.translate, openvm.private_input, openvm.CALLS, (32,)),
+    "openvm": Foreign(
+        "OpenVM", openvm.translate, lambda content, what, *_: openvm.private_input(content, what), openvm.CALLS, (32,)
+    ),
 }

@@ -28,7 +28,7 @@ from distprove.stark.riscv.buses import OUTPUT, STATED
 from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.declared import format_declared, parse_declared, require_within
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf, require_instructions
-from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot, input_words
+from distprove.stark.riscv.executor import MAX_CYCLES, Execution, Inputs, Replay, Snapshot, input_words
 from distprove.stark.riscv.foreign import FOREIGN
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
@@ -210,8 +210,7 @@ class RiscV(Program):
         number of partitions than the run has segments, InputError, Trap, CalledOff, ResourceError."""
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
         private, public = (_input(Path(path)) if path else b"" for path in (self.input, self.public))
-        if self.calls:
-            private = FOREIGN[self.calls].private_input(private, self.input)
+        private = private_input(self.elf, self.calls, private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
         snapshots, usages, taken, looked = list[bytes](), list[Usage](), 0, 0
         for snapshot in self.segments(execution):
@@ -344,6 +343,15 @@ def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
     loaded. Raises InputError, FormatError."""
     elf = _parsed(read_bounded(Path(path), LARGEST_FILE), path, calls)
     return elf, keccak256(elf.data)
+
+
+def private_input(path: str, calls: str, content: bytes, what: str, max_cycles: int = MAX_CYCLES) -> bytes:
+    """The private input of the guest in a file, from the content of a file in the form of `calls`, which `what` names.
+    Raises InputError, FormatError, and for a guest that is run to find it Trap, CycleLimit."""
+    if not calls:
+        return content
+    guest = parse_elf(read_bounded(Path(path), LARGEST_FILE), path)
+    return FOREIGN[calls].private_input(content, what, guest, max_cycles)
 
 
 @lru_cache(maxsize=2)

@@ -149,6 +149,7 @@ void bind_riscv(nb::module_& m) {
              machine.start(words_of(private_input, "private"), words_of(public_input, "public"));
            })
       .def("restore", &restore)
+      .def("feed", [](Machine& machine, InBytes words) { machine.feed(words_of(words, "words")); })
       .def("classify", &classify)
       .def("run", &run<&Machine::run>)
       .def("run_segment", &run<&Machine::run_segment>)

@@ -191,6 +191,8 @@ class Machine {
   const std::vector<u32>& output() const { return output_; }
 
   size_t private_read() const { return private_at_; }
+  // Append to the private input. A run that stopped at its end goes on from there.
+  void feed(const std::vector<u32>& words) { private_.insert(private_.end(), words.begin(), words.end()); }
   size_t public_read() const { return public_at_; }
 
   // Of the last segment that was run or recorded. Words are in the order of their first access.

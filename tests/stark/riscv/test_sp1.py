@@ -22,8 +22,8 @@ from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.sp1.translate import VALUES as VALUES_PLACE
-from distprove.stark.riscv.sp1.translate import private_input, public_values, stdin_file, translate
-from distprove.stark.riscv.trampolines import CONVENTIONS, NARROW
+from distprove.stark.riscv.sp1.translate import public_values, stdin_buffers, stdin_file, translate
+from distprove.stark.riscv.trampolines import CONVENTIONS, NARROW, framed
 from tests.cli.conftest import run
 from tests.stark.riscv.test_guests import GUESTS
 from tests.stark.riscv.test_machine import proven
@@ -60,7 +60,7 @@ also the words below the guest's stack."""
 
 
 def executed(elf: Elf, buffers: list[bytes]) -> Execution:
-    execution = Execution(elf, Inputs(private_input(stdin_file(buffers), "input")), max_cycles=1 << 22)
+    execution = Execution(elf, Inputs(framed(buffers, "input")), max_cycles=1 << 22)
     execution.run()
     return execution
 
@@ -171,7 +171,7 @@ def calling(code: int, *arguments: int, xlen: int = 32) -> Elf:
 @pytest.mark.parametrize(
     ("code", "arguments"),
     [
-        (3, ()),  # enter unconstrained
+        (4, ()),  # leave an unconstrained block, of which no proof has any
         (0x0101_2F, ()),  # a table that is not there
         (0x0101_0A, (0x20000, 0x20000)),  # a point and itself
         (0x0101_0A, (0x20000, 0x20040)),  # points with one x, both of zeros
@@ -424,15 +424,16 @@ def test_segments_that_leave_no_room() -> None:
 
 
 def test_inputs() -> None:
-    assert private_input(stdin_file([b"abc", b""]), "input") == b"\3\0\0\0abc\0\0\0\0\0"
-    assert private_input(b"", "input") == b""
+    assert stdin_buffers(stdin_file([b"abc", b""]), "input") == [b"abc", b""]
+    assert stdin_buffers(b"", "input") == []
+    assert framed([b"abc", b""], "input") == b"\3\0\0\0abc\0\0\0\0\0"
     good = stdin_file([b"abc"])
     for wrong in (good[:-1], good[:10], b"\xff" * 8, good[:8] + b"\xff" * 8 + good[16:]):
         with pytest.raises(FormatError):
-            private_input(wrong, "input")
+            stdin_buffers(wrong, "input")
     for wrong in (good + b"\0", good[:-8] + b"\1" + good[-7:]):
         with pytest.raises(InputError):
-            private_input(wrong, "input")
+            stdin_buffers(wrong, "input")
 
 
 @pytest.mark.parametrize("name", ["sp1.elf", "sp164.elf"])

@@ -143,7 +143,7 @@ def test_a_buffer_is_read(size: int, place: int) -> None:
 @pytest.mark.parametrize(
     ("code", "arguments"),
     [
-        (3, ()),  # enter unconstrained
+        (4, ()),  # leave an unconstrained block, of which no proof has any
         (0x0000_010C, (NEAR, 0)),  # a point from its x
         (0x0000_0132, (NEAR, 1)),  # memory protection, of programs that are not trusted
         (0x0101_2F, (NEAR, NEAR + 64)),

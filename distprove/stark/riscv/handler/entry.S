@@ -8,6 +8,8 @@
 // RV32IM addresses the top of memory from x0, so no register is needed to save the first: ra of the guest is at -4. RV64IM has
 // only the words below the stack for that: ra of the guest is at -8(sp). They move from there to the handler's own memory at
 // once, as the call may write below the stack. A stack in the handler's memory is refused: saving would overwrite what it keeps.
+//
+// With HINTS, the registers that C keeps are in memory too, where the handler finds and replaces all of them.
 #if __riscv_xlen == 64
 #define SAVE(register, place) sd register, %lo(saved + 8 * place)(t1)
 #define RESTORE(register, place) ld register, %lo(saved + 8 * place)(t1)
@@ -17,13 +19,21 @@
 #endif
 #define OTHERS(do) \
   do(t2, 3); do(a0, 4); do(a1, 5); do(a2, 6); do(a3, 7); do(a4, 8); do(a5, 9); do(a6, 10); do(a7, 11); do(t3, 12); do(t4, 13); \
-  do(t5, 14); do(t6, 15)
+  do(t5, 14); do(t6, 15); KEPT(do)
+#ifdef HINTS
+#define KEPT(do) \
+  do(s0, 17); do(s1, 18); do(s2, 19); do(s3, 20); do(s4, 21); do(s5, 22); do(s6, 23); do(s7, 24); do(s8, 25); do(s9, 26); \
+  do(s10, 27); do(s11, 28)
+#else
+#define KEPT(do)
+#endif
 
 #if __riscv_xlen == 64
   .section .bss.saved, "aw", @nobits
   .balign 256
+  .globl saved
 saved:
-  .zero 8 * 17
+  .zero 8 * 30
 #endif
 
   .section .text.entry, "ax"

@@ -5,11 +5,14 @@
 // is read-only. So nothing in memory decides what is public: a committed word goes to the output in the call itself, and
 // constants and jumps are in the instructions (handler.ld and the flags in the Makefile see to it). What is kept between
 // calls is about the input, which a prover chooses anyway, or only shown.
+//
+// With HINTS it is the handler of a run that no proof has: hints.py finds by it which buffers the guest reads. There it executes
+// unconstrained blocks, which it otherwise passes over as SP1's proofs do, and tells the host what they write.
 #include "curves.h"
 #include "guest.h"
 
 enum {
-  HALT = 0x00, WRITE = 0x02, COMMIT = 0x10, COMMIT_DEFERRED = 0x1a, HINT_LEN = 0xf0, HINT_READ = 0xf1,
+  HALT = 0x00, WRITE = 0x02, ENTER_UNCONSTRAINED = 0x03, EXIT_UNCONSTRAINED = 0x04, COMMIT = 0x10, COMMIT_DEFERRED = 0x1a, HINT_LEN = 0xf0, HINT_READ = 0xf1,
   SHA_EXTEND = 0x300105, SHA_COMPRESS = 0x010106, KECCAK_PERMUTE = 0x010109, UINT256_MUL = 0x01011d,
   SECP256K1_ADD = 0x01010a, SECP256K1_DOUBLE = 0x00010b, SECP256R1_ADD = 0x01012c, SECP256R1_DOUBLE = 0x00012d,
   ED_ADD = 0x010107, ED_DECOMPRESS = 0x000108, BN254_ADD = 0x01010e, BN254_DOUBLE = 0x00010f, BN254_FP_ADD = 0x010126, BN254_FP2_MUL = 0x01012b,
@@ -25,7 +28,9 @@ typedef unsigned long Word;  // a register, and what SP1 calls a word
 #define VALUES ((uint8_t*)(HANDLER + 0x1000004))
 enum { MOST_VALUES = 0x0e000000 };
 
+#ifndef HINTS
 static uint32_t committed;        // words of the digest so far
+#endif
 static uint32_t opened, left;     // bytes of the private input that are not read; once `opened`
 static uint32_t measured, size;   // of the buffer that comes next; once `measured`
 
@@ -57,11 +62,21 @@ static void must_have_words(Word address, Word bytes, uint32_t code) {
   if (address % sizeof(Word) != 0) refuse(code);
 }
 
+// Whether there is another buffer. With HINTS, the host says so when it is asked.
+static int has_next(void) {
+#ifdef HINTS
+  if (!opened) opened = 1, read_private_word();
+  return read_private_word() != 0;
+#else
+  if (!opened) opened = 1, left = read_private_word();
+  return left != 0;
+#endif
+}
+
 // The size of the next buffer, all ones behind the last.
 static Word next_size(void) {
-  if (!opened) opened = 1, left = read_private_word();
   if (!measured) {
-    if (left == 0) return ~(Word)0;
+    if (!has_next()) return ~(Word)0;
     size = read_private_word();
     left -= 4;
     measured = 1;
@@ -89,6 +104,57 @@ static void keep(Word address, Word count, uint32_t code) {
   for (Word i = 0; i < count; ++i) VALUES[known + i] = from[i];
   VALUES_SIZE = known + count;
 }
+
+#ifdef HINTS
+// Registers as a call saves them, and the stack of the guest up to its top: as they were where an unconstrained block began.
+#if __riscv_xlen == 64
+extern Word saved[];
+#define SAVED saved
+#define STACK_TOP 0x78000000ul
+#else
+#define SAVED ((Word*)0xffffff88)
+#define STACK_TOP 0x200400ul
+#endif
+enum { SAVED_WORDS = 30, SP = __riscv_xlen == 64 ? 1 : 27, STACK_WORDS = 1 << 17 };
+static Word registers[SAVED_WORDS];
+static int unconstrained;
+#define STACK ((Word*)(HANDLER + 0xf000000))
+
+static void copy(Word* to, const Word* from, Word words) {
+  for (Word i = 0; i < words; ++i) to[i] = from[i];
+}
+
+static Word stack_words(void) {
+  const Word from = registers[SP];
+  const Word words = from < STACK_TOP ? (STACK_TOP - from) / sizeof(Word) : 0;
+  return words < STACK_WORDS ? words : STACK_WORDS;
+}
+
+static Word enter(uint32_t code) {
+  if (unconstrained) refuse(code);
+  unconstrained = 1;
+  copy(registers, SAVED, SAVED_WORDS);
+  copy(STACK, (const Word*)registers[SP], stack_words());
+  return 1;
+}
+
+// Back to where the block began, which is not entered this time.
+static Word leave(uint32_t code) {
+  if (!unconstrained) refuse(code);
+  unconstrained = 0;
+  copy((Word*)registers[SP], STACK, stack_words());
+  copy(SAVED, registers, SAVED_WORDS);
+  return 0;
+}
+
+// Tell the host what the guest writes: where to, the size, and the bytes.
+static void tell(Word to, Word address, Word count, uint32_t code) {
+  must_have(address, count, code);
+  write_word(to);
+  write_word(count);
+  write_bytes((const void*)address, count);
+}
+#endif
 
 // The operands of this machine's calls lie below 2^32, and a guest's may lie beyond: numbers in a place that calls can read,
 // `room` if need be, and what they were changed to back in the guest's memory.
@@ -281,20 +347,39 @@ static Curve curve_of(uint32_t code) {
 // The value of t0 after the call.
 Word answer(Word first, Word second, Word third, Word fourth, Word fifth, Word number) {
   const uint32_t code = number;
+#ifdef HINTS
+  if (unconstrained && code != WRITE && code != EXIT_UNCONSTRAINED) refuse(code);
+#endif
   switch (code) {
     case HALT:
       guest_exit(first);
     case WRITE:
+#ifdef HINTS
+      if (unconstrained && first != STDOUT && first != STDERR)
+        tell(first, second, third, code);
+      return code;
+#endif
       if (first == PUBLIC_VALUES || first == PUBLIC_VALUES_BEFORE_4)
         keep(second, third, code);
       else if (first != STDOUT && first != STDERR)
         refuse(code);
       return code;
+#ifdef HINTS
+    case ENTER_UNCONSTRAINED:
+      return enter(code);
+    case EXIT_UNCONSTRAINED:
+      return leave(code);
+    case COMMIT:
+      return code;
+#else
+    case ENTER_UNCONSTRAINED:  // no, pass over the block
+      return 0;
     case COMMIT:
       if (first >= 8 || first != committed || second != (uint32_t)second) refuse(code);
       write_word(second);
       ++committed;
       return code;
+#endif
     case COMMIT_DEFERRED:  // no proof was verified if all its words are 0
       if (second != 0) refuse(code);
       return code;

@@ -9,7 +9,8 @@ from importlib import resources
 
 from distprove.errors import FormatError, InputError
 from distprove.stark.riscv.elf import Elf, parse_elf
-from distprove.stark.riscv.executor import Execution
+from distprove.stark.riscv.executor import MAX_CYCLES, Execution
+from distprove.stark.riscv.sp1.hints import enters_blocks, read_buffers
 from distprove.stark.riscv.trampolines import CONVENTIONS, MOST_BUFFERS, Site, framed, jump, with_handler
 
 VALUES = 0x1000000
@@ -69,11 +70,11 @@ CALLS = {
 """Names of SP1's calls, by number."""
 
 
-def translate(elf: Elf, what: str) -> Elf:
-    """The guest with its calls translated; `what` names it in errors. Raises InputError for one whose segments leave no
-    room for handler or trampolines."""
+def translate(elf: Elf, what: str, *, hints: bool = False) -> Elf:
+    """The guest with its calls translated; `what` names it in errors. With `hints` it is the one of a run that no proof
+    has (`hints.py`). Raises InputError for one whose segments leave no room for handler or trampolines."""
     sites = [start + 4 * i for start, words in elf.program for i in (words == _ECALL).nonzero()[0].tolist()]
-    return with_handler(elf, [_site(site, elf.xlen) for site in sites], _handler(elf.xlen), what)
+    return with_handler(elf, [_site(site, elf.xlen) for site in sites], _handler(elf.xlen, hints), what)
 
 
 def _site(address: int, xlen: int) -> Site:
@@ -82,13 +83,23 @@ def _site(address: int, xlen: int) -> Site:
     return Site(address, 5, lambda at: (abi.save, *abi.call, abi.restore, jump(at + 16, address + 4)))
 
 
-def private_input(data: bytes, what: str) -> bytes:
-    """The private input of a translated guest, from a file with SP1's `SP1Stdin` as bincode (little-endian 64-bit
-    numbers): the number of buffers, each with its size before it, the place of the reader, and proofs, of which there
-    must be none. An empty file is one without buffers. Raises FormatError, InputError."""
+def private_input(data: bytes, what: str, guest: Elf, max_cycles: int = MAX_CYCLES) -> bytes:
+    """The private input of a translated guest, from a file with an `SP1Stdin`: its buffers, with those that the guest
+    reads because of an unconstrained block. `guest` is not translated. Raises FormatError, InputError, Trap,
+    CycleLimit."""
+    buffers = stdin_buffers(data, what)
+    if enters_blocks(guest):
+        buffers = read_buffers(translate(guest, what, hints=True), buffers, what, max_cycles)
+    return framed(buffers, what)
+
+
+def stdin_buffers(data: bytes, what: str) -> list[bytes]:
+    """The buffers of SP1's `SP1Stdin` as bincode (little-endian 64-bit numbers): the number of buffers, each with its
+    size before it, the place of the reader, and proofs, of which there must be none. An empty file is one without
+    buffers. Raises FormatError, InputError."""
     if not data:
-        return b""
-    place, out = 0, []
+        return []
+    place, out = 0, list[bytes]()
 
     def number() -> int:
         nonlocal place
@@ -108,11 +119,11 @@ def private_input(data: bytes, what: str) -> bytes:
         place += size
     if number() != 0 or number() != 0 or place != len(data):
         raise InputError(f"{what}: a reader that has begun, proofs, or more behind them; a guest gets only buffers")
-    return framed(out, what)
+    return out
 
 
 def stdin_file(buffers: Sequence[bytes]) -> bytes:
-    """The file that `private_input` reads."""
+    """The file that `stdin_buffers` reads."""
     packed = b"".join(struct.pack("<Q", len(each)) + each for each in buffers)
     return struct.pack("<Q", len(buffers)) + packed + bytes(16)
 
@@ -128,7 +139,7 @@ def public_values(execution: Execution) -> bytes:
 
 
 @cache
-def _handler(xlen: int) -> Elf:
-    name = {32: "handler.elf", 64: "handler64.elf"}[xlen]
+def _handler(xlen: int, hints: bool) -> Elf:
+    name = f"{'hints' if hints else 'handler'}{'' if xlen == 32 else xlen}.elf"
     data = resources.files(__package__).joinpath(name).read_bytes()
     return parse_elf(data, "the handler of SP1's calls")
