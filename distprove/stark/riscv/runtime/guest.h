@@ -41,19 +41,24 @@ static inline uint32_t cycle_count(void) { return guest_call(GUEST_CYCLES, 0); }
 // pointer that does not fit, since the call would be on another place.
 #if __riscv_xlen == 64
 #define GUEST_POINTER(type) uint32_t
+__attribute__((noreturn, noinline, cold, unused)) static void guest_refuse_address(void) { guest_exit(254); }
+static inline void* guest_operand(const volatile void* pointer) {
+  if ((uintptr_t)pointer >> 32) guest_refuse_address();
+  return (void*)pointer;
+}
 static inline uint32_t guest_address(const volatile void* pointer) {
   __asm__ volatile("" : : "r"(pointer));  // the compiler must see the operand used, though its pointer ends here
-  if ((uintptr_t)pointer >> 32) guest_exit(254);
-  return (uint32_t)(uintptr_t)pointer;
+  return (uint32_t)(uintptr_t)guest_operand(pointer);
 }
 #else
 #define GUEST_POINTER(type) type*
+#define guest_operand(pointer) (pointer)
 #define guest_address(pointer) (pointer)
 #endif
 
 // Permute a state by Keccak-f[1600]: lane x + 5 y is state[x + 5 y].
 static inline void keccak_f(uint64_t state[25]) {
-  register uint64_t* a0 __asm__("a0") = (uint64_t*)(uintptr_t)guest_address(state);
+  register uint64_t* a0 __asm__("a0") = (uint64_t*)guest_operand(state);
   register uintptr_t a7 __asm__("a7") = GUEST_KECCAK_F;
   __asm__ volatile("ecall" : "+r"(a0) : "r"(a7) : "memory");
 }
@@ -61,7 +66,7 @@ static inline void keccak_f(uint64_t state[25]) {
 // The calls from 7 on are answered only to programs with an instruction that loads their number, `li a7, NUMBER`.
 #define GUEST_COMPUTE(number, pointer)                                                    \
   do {                                                                                    \
-    register const void* a0 __asm__("a0") = (void*)(uintptr_t)guest_address(pointer);     \
+    register const void* a0 __asm__("a0") = guest_operand(pointer);                       \
     __asm__ volatile("li a7, %1\n\tecall" : "+r"(a0) : "i"(number) : "a7", "memory");     \
   } while (0)
 
