@@ -1,7 +1,8 @@
 """Makes the roots that ship (`recursion.shipped`) again: `python -m distprove.stark.recursion.ship`.
 
 Without an argument it writes the file anew, where circuits have changed since. With --check it makes every root again
-and compares. It takes some 30 s of a core for each tree of 128 bits, and five minutes for its second root.
+and compares. It takes some 30 s of a core for each tree of 128 bits. A second root takes as long again with AVX-512
+IFMA, and minutes without it.
 """
 
 from __future__ import annotations

@@ -176,6 +176,13 @@ void hash_ranges(Pool& pool, const HashOps& ops, size_t n, const Body& body) {
   pool.ranges(n / lanes, HASH_GRAIN / lanes, [&](size_t begin, size_t end) { body(begin * lanes, end * lanes); });
 }
 
+// Calls take(lane, place) for the items from `begin` on, one for each lane, of runs of `part` that lie `apart` from each other: for
+// runs that are shorter than the lanes, whose items are gathered.
+template <class Take>
+void gather(size_t lanes, size_t begin, size_t part, size_t apart, const Take& take) {
+  for (size_t lane = 0; lane < lanes; ++lane) take(lane, (begin + lane) / part * apart + (begin + lane) % part);
+}
+
 // Leaves of matrices of one height. Matrix m has widths[m] columns of `cosets` times `n` elements. Leaf (k, j), j < n' =
 // n / arity, holds elements (k, j + t n') for t < arity, each through all columns.
 void leaves(Pool& pool, const std::string& set, const std::string& hash, std::vector<InWords> matrices, InWords header,
@@ -193,12 +200,25 @@ void leaves(Pool& pool, const std::string& set, const std::string& hash, std::ve
   const size_t heads = header.size(), stride = cosets * part;
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const HashOps& ops = hasher(all, part);
+  const HashOps& ops = hasher(all, stride);
+  const size_t lanes = ops.lanes;
   hash_ranges(pool, ops, stride, [&](size_t begin, size_t end) {
-    while (begin < end) {  // one coset at a time
-      const size_t j = begin % part, count = std::min(part - j, end - begin);
-      ops.leaves(columns.data(), columns.size(), head, heads, begin / part * n + j, count, words + begin, stride);
-      begin += count;
+    if (part % lanes == 0) {
+      while (begin < end) {  // one coset at a time
+        const size_t j = begin % part, count = std::min(part - j, end - begin);
+        ops.leaves(columns.data(), columns.size(), head, heads, begin / part * n + j, count, words + begin, stride);
+        begin += count;
+      }
+      return;
+    }
+    std::vector<u64> gathered(columns.size() * lanes);
+    std::vector<const u64*> own(columns.size());
+    for (size_t c = 0; c < own.size(); ++c) own[c] = gathered.data() + c * lanes;
+    for (; begin < end; begin += lanes) {
+      gather(lanes, begin, part, n, [&](size_t lane, size_t from) {
+        for (size_t c = 0; c < own.size(); ++c) gathered[c * lanes + lane] = columns[c][from];
+      });
+      ops.leaves(own.data(), own.size(), head, heads, 0, lanes, words + begin, stride);
     }
   });
 }
@@ -216,14 +236,29 @@ void parents(Pool& pool, const std::string& set, const std::string& hash, u64 ta
   const u64* in = level.data();
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const HashOps& ops = hasher(all, n);
+  const HashOps& ops = hasher(all, nodes);
+  const size_t lanes = ops.lanes;
+  // `count` nodes, whose children lie `apart` from each other in a level of `child_stride` digests.
+  const auto hash_nodes = [&](const u64* child, size_t child_stride, size_t apart, size_t count, u64* to) {
+    if (arity == 2) ops.pairs(tag, child, child_stride, child + apart, child_stride, count, to, nodes);
+    else ops.quads(child, child_stride, apart, count, to, nodes);
+  };
   hash_ranges(pool, ops, nodes, [&](size_t begin, size_t end) {
-    while (begin < end) {  // one coset at a time
-      const size_t j = begin % n, count = std::min(n - j, end - begin);
-      const u64* child = in + begin / n * arity * n + j;
-      if (arity == 2) ops.pairs(tag, child, below, child + n, below, count, words + begin, nodes);
-      else ops.quads(child, below, n, count, words + begin, nodes);
-      begin += count;
+    if (n % lanes == 0) {
+      while (begin < end) {  // one coset at a time
+        const size_t j = begin % n, count = std::min(n - j, end - begin);
+        hash_nodes(in + begin / n * arity * n + j, below, n, count, words + begin);
+        begin += count;
+      }
+      return;
+    }
+    std::vector<u64> gathered(4 * arity * lanes);
+    for (; begin < end; begin += lanes) {
+      gather(lanes, begin, n, arity * n, [&](size_t lane, size_t from) {
+        for (size_t w = 0; w < 4; ++w)
+          for (size_t t = 0; t < arity; ++t) gathered[(w * arity + t) * lanes + lane] = in[w * below + t * n + from];
+      });
+      hash_nodes(gathered.data(), arity * lanes, lanes, lanes, words + begin);
     }
   });
 }

@@ -148,7 +148,11 @@ SHAPES = [
     ([(20, 1, 256)], 0),
     ([(16, 1, 128)], 0),
     ([(33, 2, 64), (15, 2, 64), (18, 2, 32)], 0),
+    ([(2, 16, 4)], 0),
+    ([(3, 8, 32)], 3),
+    ([(5, 32, 4), (1, 32, 2)], 0),
 ]
+"""Matrices (width, cosets, rows) of a tree. The last have cosets with fewer leaves than there are lanes."""
 
 
 @functools.cache
