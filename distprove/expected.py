@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, runtime_checkable
@@ -205,21 +205,36 @@ class ExpectedPublic:
     def _require_equal(self, partition: PartitionProof, name: str, stated: Sequence[int], expected: Values) -> int:
         """Compare the values of one name, or all of a partition where `name` is empty."""
         of, shown = visible(partition.name), visible(name)
-        if len(stated) != len(expected):
-            raise InvalidProof(
-                f"the proof holds, and states {len(stated)} public values{f' of {shown}' if name else ''} in partition "
-                f"{of}; {self.what} has {len(expected)}"
-            )
-        differing = [place for place, (one, other) in enumerate(zip(stated, expected, strict=True)) if one != other]
-        if differing:
-            first = differing[0]
-            label = f"public value {first}" if not name else f"{shown}[{first}]" if len(stated) > 1 else shown
-            more = f"; {len(differing) - 1} more differ" if len(differing) > 1 else ""
-            raise InvalidProof(
-                f"the proof holds, and states {label} = {stated[first]} in partition {of}; {expected[first]} is "
-                f"expected by {self.what}{more}"
-            )
+        require_values(
+            f"public values{f' of {shown}' if name else ''} in partition {of}",
+            lambda i: f"public value {i}" if not name else f"{shown}[{i}]" if len(stated) > 1 else shown,
+            f"in partition {of}",
+            stated,
+            expected,
+            self.what,
+        )
         return len(stated)
+
+
+def require_values(
+    counted: str,
+    label: Callable[[int], str],
+    where: str,
+    stated: Sequence[object],
+    expected: Sequence[object],
+    what: str,
+) -> None:
+    """Raise InvalidProof, which names the first difference, unless a proof that holds states the values that the file
+    `what` expects. `counted` names all of them in a message, `label` and `where` the one at a place."""
+    if len(stated) != len(expected):
+        raise InvalidProof(f"the proof holds, and states {len(stated)} {counted}; {what} has {len(expected)}")
+    differing = [place for place, (one, other) in enumerate(zip(stated, expected, strict=True)) if one != other]
+    if differing:
+        first, more = differing[0], f"; {len(differing) - 1} more differ" if len(differing) > 1 else ""
+        raise InvalidProof(
+            f"the proof holds, and states {label(first)} = {stated[first]} {where}; {expected[first]} is expected by "
+            f"{what}{more}"
+        )
 
 
 def _of_name(names: Sequence[JobValue], name: str, what: str) -> JobValue:

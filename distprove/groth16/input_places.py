@@ -10,6 +10,7 @@ beginning, as far as `HEAD` reaches: what is proven is then what the driver's fi
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import secrets
@@ -28,6 +29,7 @@ from distprove.formats.remote import drop, fetch, kept_at, shown
 from distprove.formats.sampled import BLOCK, BLOCKS, HEAD, digest
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.options import InputFile
+from distprove.system import Partition
 
 WHOLE_WITNESS = HEAD + BLOCK * BLOCKS
 """Bytes up to which a witness is digested whole: reading it takes little longer than that, and so does proving it."""
@@ -53,6 +55,20 @@ def places_of(sources: Sequence[InputFile], whole: int) -> list[dict[str, Any]]:
         contexts = [copy_context() for _ in slices]  # of this thread: which files may be opened
         found = readers.map(lambda context, some: context.run(places, some), contexts, slices)
         return first + [place for some in found for place in some]
+
+
+def partitions_at(
+    system: str, key_digest: bytes, sources: Sequence[InputFile], places: Sequence[dict[str, Any]]
+) -> list[Partition]:
+    """The partitions of a job, one for each input. A digest is that of system, key, index and name. It leaves out the
+    input, whose hash would let anyone test guesses of it."""
+    partitions = []
+    for index, (source, place) in enumerate(zip(sources, places, strict=True)):
+        name = source.name.encode()
+        numbers = index.to_bytes(8, "little") + len(name).to_bytes(8, "little")
+        stated = f"distprove {system} partition 1\0".encode() + key_digest + numbers + name
+        partitions.append(Partition(index, source.name, hashlib.sha256(stated).digest(), place))
+    return partitions
 
 
 def content_at(place: dict[str, Any]) -> tuple[Bytes, str]:

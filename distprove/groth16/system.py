@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -24,7 +23,7 @@ from distprove.errors import (
 from distprove.formats.sampled import sample
 from distprove.groth16.binfile import map_file
 from distprove.groth16.elements import Words
-from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
+from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, partitions_at, places_of
 from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once, find_damage
 from distprove.groth16.keyfile import AnyProvingKey, read_key, read_verification_key
@@ -241,11 +240,7 @@ class Groth16System(Groth16Verifier):
         return self._key_bytes
 
     def plan(self) -> list[Partition]:
-        digest = self.key_digest()
-        return [
-            Partition(index, source.name, _partition_digest(digest, index, source.name), place)
-            for index, (source, place) in enumerate(zip(self.sources, self._places, strict=True))
-        ]
+        return partitions_at(self.name, self.key_digest(), self.sources, self._places)
 
     @cached_property
     def _places(self) -> list[dict[str, Any]]:
@@ -467,13 +462,6 @@ class PendingGroth16Partition:
     def result(self) -> tuple[PartitionProof, StepTimes]:
         proof, times = self._proof.result()
         return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
-
-
-def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
-    """The digest of key, index and name. It leaves out the input, whose hash would let anyone test guesses of it."""
-    encoded = name.encode()
-    parts = (b"distprove groth16 partition 1\0", key_digest, index.to_bytes(8, "little"))
-    return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()
 
 
 def _key_bytes(key: AnyProvingKey) -> int:

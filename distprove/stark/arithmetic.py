@@ -13,29 +13,25 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof
 from distprove.stark import field
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P, root_of_unity
+from distprove.stark.field_operations import ArrayOperations, NumberOperations
 from distprove.stark.field_operations import E as E
-from distprove.stark.field_operations import FieldOperations, NumberOperations
+from distprove.stark.field_operations import Elements as Elements
+from distprove.stark.field_operations import Indices as Indices
+from distprove.stark.field_operations import Scalars as Scalars
 from distprove.stark.transcript import DuplexTranscript, Transcript, make_transcript, work_is_done
 from kernels.interface.tree_hash import TreeHash
 
-Elements = NDArray[Any]
-Scalars = NDArray[Any]
-Indices = NDArray[Any]
-"""Drawn indices of leaves: integers, or symbols of their bits."""
 
-
-HALF = (P + 1) // 2
-"""The inverse of two."""
-
-
-class Arithmetic(FieldOperations[E]):
+class Arithmetic(ArrayOperations[E]):
     """Operations on elements of type `E`, arrays of them and transcripts."""
+
+    p = P
+    root_of_unity = staticmethod(root_of_unity)
 
     def lagrange(self, point: E, log_size: int) -> tuple[E, ...]:
         """The Lagrange polynomials of the domain of 2^log_size points, at `point`."""
@@ -57,34 +53,8 @@ class Arithmetic(FieldOperations[E]):
         """The elements of an array (n, element)."""
 
     @abstractmethod
-    def array(self, elements: Sequence[E]) -> Elements:
-        """The array (n, element)."""
-
-    @abstractmethod
     def embed(self, a: Scalars) -> Elements:
         """Scalars (...) as elements (..., element)."""
-
-    @abstractmethod
-    def adds(self, a: Elements, b: Elements) -> Elements: ...
-
-    @abstractmethod
-    def subs(self, a: Elements, b: Elements) -> Elements: ...
-
-    @abstractmethod
-    def muls(self, a: Elements, b: Elements) -> Elements:
-        """The products of elements, with broadcasting."""
-
-    @abstractmethod
-    def scales(self, a: Elements, b: Scalars) -> Elements:
-        """The products of elements (..., element) and scalars (...)."""
-
-    @abstractmethod
-    def scalar_muls(self, a: Scalars, b: Scalars) -> Scalars:
-        """The products of scalars, one of which may be numbers."""
-
-    @abstractmethod
-    def inverses(self, a: Scalars) -> Scalars:
-        """The inverses of scalars, none of which is zero in a valid proof."""
 
     @abstractmethod
     def weighted(self, weights: Sequence[E], rows: Scalars) -> Elements:
@@ -98,12 +68,6 @@ class Arithmetic(FieldOperations[E]):
         """The sum of the products of two arrays (n, element)."""
         return self.sum(self.elements(self.muls(a, b)))
 
-    def folded(self, scaled: Elements, first: Scalars, a: Elements, b: Elements) -> Elements:
-        """The halves a and b (q, n, element) of leaves, folded: (a + b) / 2 + scaled first (a - b), for `scaled`
-        (n, element) and `first` (q,)."""
-        weights = self.adds(self.scales(scaled[None], first[:, None]), self.array([self.constant(HALF)]))
-        return self.adds(self.muls(weights, self.subs(a, b)), b)
-
     def paired(self, factors: Elements, points: Elements, alphas: Sequence[E]) -> tuple[Elements, Elements]:
         """Factors times 1 + alpha y for each alpha, y being the points, then their squares, and so on. And the powers
         of the points that come next."""
@@ -112,10 +76,6 @@ class Arithmetic(FieldOperations[E]):
             factors = self.muls(factors, self.adds(one, self.muls(points, self.array([alpha]))))
             points = self.muls(points, points)
         return factors, points
-
-    @abstractmethod
-    def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
-        """The powers of a number by indices of so many bits."""
 
     @abstractmethod
     def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> E:

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from numpy.typing import NDArray
 
 E = TypeVar("E")
+Elements = NDArray[Any]
+Scalars = NDArray[Any]
+Indices = NDArray[Any]
+"""Drawn indices of leaves: integers, or symbols of their bits."""
 
 
 class FieldOperations(ABC, Generic[E]):
@@ -63,6 +69,81 @@ class FieldOperations(ABC, Generic[E]):
 
     @abstractmethod
     def need_nonzero(self, a: E, otherwise: str) -> None: ...
+
+
+class ArrayOperations(FieldOperations[E]):
+    """Operations on arrays of elements too, whose last axis holds one element, and on arrays of *scalars*, elements of
+    the prime field, which have no such axis."""
+
+    p: int
+    """Size of the prime field."""
+
+    @property
+    def half(self) -> int:
+        """The inverse of two."""
+        return (self.p + 1) // 2
+
+    @staticmethod
+    @abstractmethod
+    def root_of_unity(log_n: int) -> int:
+        """The primitive root of unity of order 2^log_n."""
+
+    @abstractmethod
+    def array(self, elements: Sequence[E]) -> Elements:
+        """The array (n, element)."""
+
+    @abstractmethod
+    def adds(self, a: Elements, b: Elements) -> Elements: ...
+
+    @abstractmethod
+    def subs(self, a: Elements, b: Elements) -> Elements: ...
+
+    @abstractmethod
+    def muls(self, a: Elements, b: Elements) -> Elements:
+        """The products of elements, with broadcasting."""
+
+    @abstractmethod
+    def scales(self, a: Elements, b: Scalars) -> Elements:
+        """The products of elements (..., element) and scalars (...)."""
+
+    @abstractmethod
+    def scalar_muls(self, a: Scalars, b: Scalars) -> Scalars:
+        """The products of scalars, one of which may be numbers."""
+
+    @abstractmethod
+    def inverses(self, a: Scalars) -> Scalars:
+        """The inverses of scalars, none of which is zero in a valid proof."""
+
+    @abstractmethod
+    def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
+        """The powers of a number by indices of so many bits."""
+
+    def folded(self, scaled: Elements, first: Scalars, a: Elements, b: Elements) -> Elements:
+        """The halves a and b (q, n, element) of leaves, folded: (a + b) / 2 + scaled first (a - b), for `scaled`
+        (n, element) and `first` (q,)."""
+        weights = self.adds(self.scales(scaled[None], first[:, None]), self.array([self.constant(self.half)]))
+        return self.adds(self.muls(weights, self.subs(a, b)), b)
+
+    def fold_leaves(
+        self, word: Elements, indices: Indices, log_domain: int, alphas: Sequence[E]
+    ) -> tuple[Elements, Scalars]:
+        """Fold leaves (q, 2^k, element) of a codeword of 2^log_domain elements, at the places `indices` of its tree, by
+        k challenges: (q, element). And the points (q,) to which the folded values belong.
+
+        Element u of leaf i is that of the point w^i v^u, w of order 2^log_domain and v of order 2^k.
+        """
+        # The inverse of the point of element 0; that of element u is v^-u times it.
+        log_leaves = log_domain - len(alphas)
+        first = self.powers_at(pow(self.root_of_unity(log_domain), -1, self.p), indices, log_leaves)
+        for level, alpha in zip(range(len(alphas), 0, -1), alphas, strict=True):
+            pairs = 1 << (level - 1)
+            root = pow(self.root_of_unity(level), -1, self.p)
+            # (a + b) / 2 + alpha (a - b) / (2 y) = b + (1 + alpha / y) / 2 (a - b)
+            scaled = self.array([self.scale(alpha, self.half * pow(root, u, self.p) % self.p) for u in range(pairs)])
+            word = self.folded(scaled, first, word[:, :pairs], word[:, pairs:])
+            first = self.scalar_muls(first, first)
+        folded: Elements = word[:, 0]
+        return folded, self.inverses(first)
 
 
 class NumberOperations(FieldOperations[E]):

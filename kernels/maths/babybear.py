@@ -140,9 +140,9 @@ def ext_mul(a: Elements, b: Elements) -> Elements:
     return found
 
 
-def ext_scale(a: Elements, scalar: Elements) -> Elements:
-    """Return extension elements a (..., 4), each times a base element of scalar (...,)."""
-    return mul(a, np.asarray(scalar)[..., None])
+def ext_scale(a: Elements, b: Elements) -> Elements:
+    """Return extension elements a (..., 4), each times a base element of b (...,)."""
+    return mul(a, np.asarray(b)[..., None])
 
 
 def ext_power(a: Elements, exponent: int) -> Elements:

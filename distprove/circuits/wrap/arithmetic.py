@@ -20,7 +20,7 @@ from distprove.circuits.wrap.drawn import challenge, element_bits
 from distprove.circuits.wrap.goldilocks import assert_zero, canonical, reduced
 from distprove.circuits.wrap.integers import Bounded, constant, decomposed
 from distprove.errors import UsageError
-from distprove.stark.arithmetic import HALF, Elements, Indices, Scalars
+from distprove.stark.arithmetic import Elements, Indices, Scalars
 from distprove.stark.symbolic import SymbolicArithmetic, each
 from distprove.stark.transcript import GRIND_LABEL, INDEX_BITS, INDICES, PackedTranscript
 from kernels.interface.tree_hash import GRIND_TAG, TreeHash
@@ -249,7 +249,7 @@ class WrapArithmetic(SymbolicArithmetic[Value]):
         difference = each(self._apart, a, b)
         reduced_first = self.scalars([self.small(value) for value in first])
         moved = self.muls(scaled[None], self.scales(difference, reduced_first[:, None]))
-        return self.adds(self.adds(b, self.scales(difference, self.scalars([self.constant(HALF)]))), moved)
+        return self.adds(self.adds(b, self.scales(difference, self.scalars([self.constant(self.half)]))), moved)
 
     def _apart(self, a: Value, b: Value) -> Value:
         """The difference, small enough to be a factor beside two reduced ones."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.field import Ext, Words, element
-from distprove.stark.multilinear.buses import LeafClaim, first_claim
+from distprove.stark.fraction_layers import LeafClaim
+from distprove.stark.multilinear.buses import first_claim
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.shape import Shape
 from kernels.interface.arrays import Array

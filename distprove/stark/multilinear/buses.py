@@ -1,29 +1,18 @@
 """The verifier of LogUp-GKR: from the stated sums of the buses' fractions to a claim about their leaves.
 
-A layer's fraction is the sum of two of the layer below: numerator p_0 q_1 + p_1 q_0, denominator q_0 q_1. A round of a
-layer's sumcheck leaves the factor eq of its own variable out, so that its polynomial has degree 2.
+A round of a layer's sumcheck leaves the factor eq of its own variable out, so that its polynomial has degree 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Generic
 
 from distprove.stark.arithmetic import Arithmetic, E, Elements
+from distprove.stark.fraction_layers import LeafClaim, added, claim_below
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import eq
 from distprove.stark.polynomials import between, evaluate
-
-
-@dataclass(frozen=True)
-class LeafClaim(Generic[E]):
-    """The claimed values of the leaves' numerators and denominators at a point, the lowest variable first."""
-
-    numerator: E
-    denominator: E
-    point: tuple[E, ...]
 
 
 def checked_totals(f: Arithmetic[E], shape: Shape, totals: Elements) -> list[E]:
@@ -63,12 +52,10 @@ def verify_layers(
             t_0 = f.sub(c, f.mul(x, f.add(t_1, t_2)))
             drawn.append(transcript.layer_round([t_1, t_2]))
             c = evaluate(f, [t_0, t_1, t_2], drawn[-1])
-        p_0, p_1, q_0, q_1 = children = values[-4:]
-        sums = f.add(f.mul(p_0, q_1), f.mul(p_1, q_0))
-        expected = f.add(sums, f.mul(batch, f.mul(q_0, q_1)))
+        numerator, denominator = added(f, children := values[-4:])
+        expected = f.add(numerator, f.mul(batch, denominator))
         f.need_equal(c, expected, "a layer of the buses' fractions does not sum to the one above")
-        mu = transcript.children(children)
-        claim = LeafClaim(between(f, p_0, p_1, mu), between(f, q_0, q_1, mu), (mu, *drawn))
+        claim = claim_below(f, children, transcript.children(children), drawn)
     return claim
 
 

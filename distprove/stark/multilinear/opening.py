@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.stark.arithmetic import HALF, Arithmetic, E, Elements, Indices, Scalars
-from distprove.stark.field import P, root_of_unity
+from distprove.stark.arithmetic import Arithmetic, E, Elements, Indices
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.opened import Opened
-from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import point_paired
@@ -64,7 +62,7 @@ def verify_opening(
         f.need_work(seed, nonce, params.grinding_bits, params.tree_hash, "the proof of work of a round is not done")
         indices = np.array(transcript.queries(nonce, round_.queries, round_.log_leaves))
         word = first_word(f, shape, opened, batch, indices) if i == 0 else opened.codeword(i, indices)
-        values, places = fold_leaves(f, word, round_, indices, alphas[len(alphas) - round_.log_fold :])
+        values, places = f.fold_leaves(word, indices, round_.log_domain, alphas[len(alphas) - round_.log_fold :])
         points = f.embed(places)
         if last:
             found = univariate_at(f, proof.final, points)
@@ -87,25 +85,6 @@ def first_word(f: Arithmetic[E], shape: Shape, opened: Opened, batch: Sequence[E
     word = f.weighted(batch[:width], opened.main(indices).reshape(len(indices), -1, width))
     fixed = opened.fixed(indices)
     return word if fixed is None else f.adds(word, f.weighted(batch[width:], fixed))
-
-
-def fold_leaves(
-    f: Arithmetic[E], word: Elements, round_: Round, indices: Indices, alphas: Sequence[E]
-) -> tuple[Elements, Scalars]:
-    """Fold leaves (q, 2^k, element) of a round's word at the queries by its challenges: (q, element). And the points
-    (q,) to which these values belong."""
-    log_domain = round_.log_domain
-    # The inverse of the point of element 0; that of element u is w_A^-u times it for a leaf of A elements.
-    first = f.powers_at(pow(root_of_unity(log_domain), -1, P), indices, round_.log_leaves)
-    for level, alpha in zip(range(round_.log_fold, 0, -1), alphas, strict=True):
-        pairs = 1 << (level - 1)
-        root = pow(root_of_unity(level), -1, P)
-        # (a + b) / 2 + alpha (a - b) / (2 y) = b + (1 + alpha / y) / 2 (a - b)
-        scaled = f.array([f.scale(alpha, HALF * pow(root, u, P) % P) for u in range(pairs)])
-        word = f.folded(scaled, first, word[:, :pairs], word[:, pairs:])
-        first = f.scalar_muls(first, first)
-    folded: Elements = word[:, 0]
-    return folded, f.inverses(first)
 
 
 def univariate_at(f: Arithmetic[E], coefficients: Elements, points: Elements) -> Elements:

@@ -19,8 +19,8 @@ from distprove.stark import logup
 from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Elements, Scalars
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import Ext, P, root_of_unity
+from distprove.stark.fraction_layers import LeafClaim
 from distprove.stark.multilinear.buses import (
-    LeafClaim,
     block_weights,
     checked_totals,
     padding,

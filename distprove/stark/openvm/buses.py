@@ -1,29 +1,16 @@
-"""The verifier of LogUp-GKR: from the stated denominator of the buses' sum to a claim about all its fractions.
-
-A layer's fraction is the sum of two of the layer below: numerator p_0 q_1 + p_1 q_0, denominator q_0 q_1.
-"""
+"""The verifier of LogUp-GKR: from the stated denominator of the buses' sum to a claim about all its fractions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from distprove.stark.openvm.field import BABYBEAR4, Ext, ext, exts, interpolate
+from distprove.stark.fraction_layers import LeafClaim, added, claim_below
+from distprove.stark.openvm.field import BABYBEAR4, Ext, ext, exts, sum_at
 from distprove.stark.openvm.proof import BusProof
 from distprove.stark.openvm.shape import Shape
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.polynomials import between
 
 
-@dataclass(frozen=True)
-class LeafClaim:
-    """The claimed values of the fractions' numerators and denominators at a point, the lowest variable first."""
-
-    numerator: Ext
-    denominator: Ext
-    point: tuple[Ext, ...]
-
-
-def verify_buses(shape: Shape, proof: BusProof, transcript: Transcript, padding: Ext) -> LeafClaim:
+def verify_buses(shape: Shape, proof: BusProof, transcript: Transcript, padding: Ext) -> LeafClaim[Ext]:
     """Reduce the stated fraction layer by layer to the leaves. Raises InvalidProof.
 
     `padding` is the denominator of places without a fraction: the claim where there is no interaction at all.
@@ -34,27 +21,25 @@ def verify_buses(shape: Shape, proof: BusProof, transcript: Transcript, padding:
         return LeafClaim(f.zero, padding, ())
     f.need_nonzero(root, "the sum of the buses' fractions has the denominator zero")
     transcript.observe_ext(root)
-    numerator, denominator, point = f.zero, root, list[Ext]()
+    below = LeafClaim(f.zero, root, ())
     for j, layer in enumerate(proof.layers):
         # The root's two children are stated without rounds, so that nothing is batched there.
         batch = transcript.sample_ext() if j else f.zero
-        claim, drawn, factor = f.add(numerator, f.mul(batch, denominator)), list[Ext](), f.one
-        for x, values in zip(point, proof.rounds[j - 1] if j else (), strict=True):
+        claim, drawn, factor = f.add(below.numerator, f.mul(batch, below.denominator)), list[Ext](), f.one
+        for x, values in zip(below.point, proof.rounds[j - 1] if j else (), strict=True):
             transcript.observe_words(values)
-            at_1, at_2, at_3 = exts(values)
             drawn.append(r := transcript.sample_ext())
-            claim = interpolate([f.sub(claim, at_1), at_1, at_2, at_3], r)
+            claim = sum_at(claim, values, r)
             factor = f.mul(factor, between(f, f.sub(f.one, x), x, r))
-        p_0, p_1, q_0, q_1 = exts(layer)
+        p_0, p_1, q_0, q_1 = children = exts(layer)
         for child in (p_0, q_0, p_1, q_1):
             transcript.observe_ext(child)
-        crossed, product = f.add(f.mul(p_0, q_1), f.mul(p_1, q_0)), f.mul(q_0, q_1)
+        crossed, product = added(f, children)
         if j:
             expected = f.mul(f.add(crossed, f.mul(batch, product)), factor)
             f.need_equal(claim, expected, "a layer of the buses' fractions does not sum to the one above")
         else:
             f.need_equal(crossed, f.zero, "the buses do not balance")
             f.need_equal(product, root, "the denominator of the buses is not that of its children")
-        mu = transcript.sample_ext()
-        numerator, denominator, point = between(f, p_0, p_1, mu), between(f, q_0, q_1, mu), [mu, *drawn]
-    return LeafClaim(numerator, denominator, tuple(point))
+        below = claim_below(f, children, transcript.sample_ext(), drawn)
+    return below

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from distprove.stark.openvm.buses import LeafClaim
+from distprove.stark.fraction_layers import LeafClaim
 from distprove.stark.openvm.field import (
     BABYBEAR4,
-    HALF,
     Ext,
     eq_mle,
     eq_rows,
     eq_uni,
     eq_uni_one,
     exts,
-    interpolate,
     power_of_two,
     root_of_unity,
+    sum_at,
+    sum_over_domain,
 )
 from distprove.stark.openvm.graph import PointValues, values
 from distprove.stark.openvm.proof import ConstraintProof
@@ -66,7 +66,7 @@ def verify_constraints(
     public_values: Sequence[Elements],
     transcript: Transcript,
     challenges: BusChallenges,
-    claim: LeafClaim,
+    claim: LeafClaim[Ext],
 ) -> list[Ext]:
     """Reduce the claim about the fractions, and that all constraints are zero, to the openings of all columns.
 
@@ -90,20 +90,19 @@ def verify_constraints(
     mu = transcript.sample_ext()
     claimed = evaluate(f, list(chain.from_iterable(zip(numerators, denominators, strict=True))), mu)
 
-    # 3. The univariate round. Over D, the powers of z sum to zero but for those whose exponent |D| divides.
+    # 3. The univariate round.
     transcript.observe_words(proof.univariate)
     r = [transcript.sample_ext()]
     coefficients = exts(proof.univariate)
-    over_domain = f.scale(f.sum(coefficients[:: 1 << log_skip]), 1 << log_skip)
-    f.need_equal(claimed, over_domain, "the univariate round does not sum to the traces' shares")
+    summed = sum_over_domain(coefficients, log_skip)
+    f.need_equal(claimed, summed, "the univariate round does not sum to the traces' shares")
     current = evaluate(f, coefficients, r[0])
 
     # 4. The multilinear rounds.
     for row in proof.rounds:
         transcript.observe_words(row)
-        sent = exts(row)
         r.append(transcript.sample_ext())
-        current = interpolate([f.sub(current, sent[0]), *sent], r[-1])
+        current = sum_at(current, row, r[-1])
 
     # 5. The openings, all common parts first, and the value that follows from them.
     for parts in openings:
@@ -118,7 +117,7 @@ def verify_constraints(
         batched = evaluate(f, [nodes[node] for node in trace.air.graph.constraints], lambda_)
         constraints.append(f.mul(plain[trace.n_lift], batched))
         numerator, denominator = _fractions(trace, nodes, weights, challenges.beta)
-        lifted = f.scale(numerator, pow(HALF, max(0, -trace.n), P))
+        lifted = f.scale(numerator, pow(f.half, max(0, -trace.n), P))
         fractions += [f.mul(sharp[trace.n_lift], lifted), f.mul(sharp[trace.n_lift], denominator)]
     expected = evaluate(f, [*fractions, *constraints], mu)
     f.need_equal(current, expected, "the openings do not satisfy the constraints and interactions")

@@ -125,8 +125,8 @@ def prove_constraints(
     variables = max(0, log2_of(traces[0].height) - log_skip)
     point = list(bus_point)
     while len(point) < log_skip + variables:
-        point.append(_drawn(transcript))
-    powers = ext_powers(_drawn(transcript), max(trace.forms.constraints for trace in traces))
+        point.append(transcript.sample_array())
+    powers = ext_powers(transcript.sample_array(), max(trace.forms.constraints for trace in traces))
     with steps("constraints.forms"):
         segment = segment_forms(traces, log_skip)
         forms = segment.sums(weights, powers, point, len(bus_point))
@@ -146,13 +146,13 @@ def prove_constraints(
     transcript.observe_words(claims)
 
     # 4. Combine all, and send the univariate round.
-    batch = ext_powers(_drawn(transcript), SUMS * len(traces))
+    batch = ext_powers(transcript.sample_array(), SUMS * len(traces))
     scales = np.concatenate((batch[2 * len(traces) :, None], batch[: 2 * len(traces)].reshape(-1, 2, 4)), axis=1)
     of_constraints, of_numerators, of_denominators = total(ext_mul(sums, scales[:, :, None]), 0)
     of_buses = multiply(add(of_numerators, of_denominators), eq_rows, degree + 1)
     univariate = add(of_buses, multiply(of_constraints, eq_one, degree + 1))
     transcript.observe_words(univariate)
-    drawn = _drawn(transcript)
+    drawn = transcript.sample_array()
 
     # 5. Bind Z: each trace is a table over the cube, and its three sums are one form of its cells.
     bus_scale, zero_scale = at_point(eq_rows, drawn), at_point(eq_one, drawn)
@@ -210,7 +210,3 @@ def _in_order(trace: ProverTrace, parts: dict[int, Elements]) -> list[Elements]:
     """The openings of a trace's parts in the order of a proof: common, preprocessed, cached."""
     last = len(trace.parts) - 1
     return [parts[part] for part in (last, *([-1] if -1 in parts else []), *range(last))]
-
-
-def _drawn(transcript: Transcript) -> Elements:
-    return np.array(transcript.sample_ext(), dtype=np.uint32)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import FormatError, InvalidProof
+from distprove.expected import require_values
 from distprove.formats.files import read_bounded
 from distprove.formats.jsontext import loads_file
 from distprove.formats.visible import visible
@@ -94,19 +95,9 @@ class ExpectedStatement:
             if expected.log_height is not None:
                 self._compare(number, "log2 of its rows", (trace.log_height,), (expected.log_height,))
 
-    def _compare(self, number: int, kind: str, stated: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
-        if len(stated) != len(expected):
-            raise InvalidProof(
-                f"the proof holds, and states {len(stated)} of the kind {kind} for AIR {number}; {self.what} expects "
-                f"{len(expected)}"
-            )
-        wrong = [place for place, (is_, meant) in enumerate(zip(stated, expected, strict=True)) if is_ != meant]
-        if wrong:
-            first, more = wrong[0], f"; {len(wrong) - 1} more differ" if len(wrong) > 1 else ""
-            raise InvalidProof(
-                f"the proof holds, and states {kind} {first} = {stated[first]} for AIR {number}; {expected[first]} is "
-                f"expected by {self.what}{more}"
-            )
+    def _compare(self, number: int, kind: str, stated: Sequence[object], expected: Sequence[object]) -> None:
+        where = f"for AIR {number}"
+        require_values(f"of the kind {kind} {where}", lambda i: f"{kind} {i}", where, stated, expected, self.what)
 
 
 def _parse(item: Any, what: str) -> tuple[int, ExpectedAir]:

@@ -1,4 +1,5 @@
-"""Single elements of BabyBear's extension of degree 4 as Python integers. Arrays are `kernels.maths.babybear`."""
+"""BabyBear's extension of degree 4 for the verifier: single elements are Python integers, and arrays those of
+`kernels.maths.babybear`."""
 
 from __future__ import annotations
 
@@ -6,20 +7,30 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from math import factorial
 
+import numpy as np
+
 from distprove.errors import InvalidProof
-from distprove.stark.field_operations import NumberOperations
-from kernels.maths.babybear import NON_RESIDUE, Elements, P
+from distprove.stark.field_operations import ArrayOperations, NumberOperations
+from kernels.maths import babybear
+from kernels.maths.babybear import DEGREE, NON_RESIDUE, Elements, P
 from kernels.maths.babybear import root_of_unity as root_of_unity
 
 Ext = tuple[int, int, int, int]
 """An element of F[x] / (x^4 - 11): canonical coefficients, that of 1 first."""
 
-HALF = (P + 1) // 2
-"""The inverse of two."""
 
+class BabyBear4(NumberOperations[Ext], ArrayOperations[Ext]):
+    """The extension's operations on single elements, and on arrays (..., 4). A condition that fails raises
+    InvalidProof."""
 
-class BabyBear4(NumberOperations[Ext]):
-    """The extension's operations on single elements. A condition that fails raises InvalidProof."""
+    p = P
+    root_of_unity = staticmethod(root_of_unity)
+    adds = staticmethod(babybear.add)
+    subs = staticmethod(babybear.sub)
+    muls = staticmethod(babybear.ext_mul)
+    scales = staticmethod(babybear.ext_scale)
+    scalar_muls = staticmethod(babybear.mul)
+    inverses = staticmethod(babybear.inverse)
 
     zero: Ext = (0, 0, 0, 0)
     one: Ext = (1, 0, 0, 0)
@@ -49,6 +60,16 @@ class BabyBear4(NumberOperations[Ext]):
     def sum(self, values: Iterable[Ext]) -> Ext:
         totals = [sum(coefficients) % P for coefficients in zip(*values, strict=True)]
         return (totals[0], totals[1], totals[2], totals[3]) if totals else self.zero
+
+    def array(self, elements: Sequence[Ext]) -> Elements:
+        return np.array(elements, dtype=np.uint32).reshape(-1, DEGREE)
+
+    def powers_at(self, base: int, exponents: Elements, bits: int) -> Elements:
+        found = np.ones(exponents.shape, dtype=np.uint32)
+        for bit in range(bits):
+            is_set = exponents >> np.uint32(bit) & np.uint32(1)
+            found = babybear.mul(found, np.where(is_set, np.uint32(pow(base, 1 << bit, P)), np.uint32(1)))
+        return found
 
     def need_equal(self, a: Ext, b: Ext, otherwise: str) -> None:
         if a != b:
@@ -109,6 +130,19 @@ def interpolate(values: Sequence[Ext], x: Ext) -> Ext:
     return total
 
 
+def sum_at(claim: Ext, sent: Elements, x: Ext) -> Ext:
+    """Return the value at x of a sumcheck's round polynomial: `sent` (degree, 4) are its values at 1, 2, ..., and that
+    at 0 is what is left of the claim about the sum of both."""
+    values = exts(sent)
+    return interpolate([BABYBEAR4.sub(claim, values[0]), *values], x)
+
+
+def sum_over_domain(coefficients: Sequence[Ext], log_size: int) -> Ext:
+    """Return the sum of a polynomial over the subgroup of 2^log_size points. The powers of a coordinate sum to zero but
+    for those whose exponent the number of points divides."""
+    return BABYBEAR4.scale(BABYBEAR4.sum(coefficients[:: 1 << log_size]), 1 << log_size)
+
+
 def eq_mle(x: Sequence[Ext], y: Sequence[Ext]) -> Ext:
     """Return the product over i of x_i y_i + (1 - x_i) (1 - y_i)."""
     f, product = BABYBEAR4, BABYBEAR4.one
@@ -125,7 +159,7 @@ def eq_uni(log_size: int, x: Ext, y: Ext) -> Ext:
     for _ in range(log_size):
         found = f.add(f.mul(f.add(x, y), found), f.mul(f.sub(x, f.one), f.sub(y, f.one)))
         x, y = f.mul(x, x), f.mul(y, y)
-    return f.scale(found, pow(HALF, log_size, P))
+    return f.scale(found, pow(f.half, log_size, P))
 
 
 def eq_uni_one(log_size: int, x: Ext) -> Ext:
@@ -134,7 +168,7 @@ def eq_uni_one(log_size: int, x: Ext) -> Ext:
     for _ in range(log_size):
         found = f.mul(found, f.add(x, f.one))
         x = f.mul(x, x)
-    return f.scale(found, pow(HALF, log_size, P))
+    return f.scale(found, pow(f.half, log_size, P))
 
 
 def eq_rows(point: Sequence[Ext], x: Ext) -> Ext:

@@ -12,28 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.stark.openvm.field import BABYBEAR4, HALF, Ext, exts, interpolate, squares
+from distprove.stark.openvm.field import BABYBEAR4, Ext, exts, squares, sum_at
 from distprove.stark.openvm.merkle import OpenedTree, check_paths
 from distprove.stark.openvm.proof import WhirProof
 from distprove.stark.openvm.shape import Shape
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.polynomials import between, evaluate
-from kernels.maths.babybear import (
-    DEGREE,
-    Elements,
-    P,
-    add,
-    ext_dot,
-    ext_mul,
-    ext_powers,
-    ext_scale,
-    inverse,
-    mul,
-    power,
-    powers,
-    root_of_unity,
-    sub,
-)
+from kernels.maths.babybear import DEGREE, Elements, P, add, ext_dot, ext_mul, ext_powers, ext_scale, mul
 
 SUMMED_COLUMNS = 1 << 12
 """Columns of rows that are weighted at a time: their sums stay below 2^64."""
@@ -74,9 +59,8 @@ def verify_opening(
         for j in range(i * whir.log_fold, (i + 1) * whir.log_fold):
             transcript.observe_words(proof.rounds[j])
             transcript.need_work(whir.folding_pow_bits, int(proof.folding_pow_witnesses[j]), "of a fold")
-            at_1, at_2 = exts(proof.rounds[j])
             alphas.append(transcript.sample_ext())
-            claim = interpolate([f.sub(claim, at_1), at_1, at_2], alphas[-1])
+            claim = sum_at(claim, proof.rounds[j], alphas[-1])
 
         # 3. Bind the next codeword and its value at a point outside of its domain, or the final polynomial.
         last, sample, value = i == whir.rounds - 1, None, f.zero
@@ -97,7 +81,7 @@ def verify_opening(
             check_paths(indices, [OpenedTree(f"codeword {i}", proof.roots[i - 1], word, proof.word_paths[i - 1])])
         else:
             word = _first_word(proof, roots, indices, mu)
-        folded, points = fold(word, indices, params.log_domain(i), alphas[-whir.log_fold :])
+        folded, points = f.fold_leaves(word, indices, params.log_domain(i), alphas[-whir.log_fold :])
 
         # 5. Add the claims. In the last round they are about the final polynomial itself.
         gamma = transcript.sample_ext()
@@ -131,38 +115,6 @@ def weighted(rows: Elements, weights: Elements) -> Elements:
         joined = (low + (high % np.uint64(P) << np.uint64(16))) % np.uint64(P)
         out = add(out, joined.astype(np.uint32))
     return out
-
-
-def fold(word: Elements, indices: Elements, log_domain: int, alphas: Sequence[Ext]) -> tuple[Elements, Elements]:
-    """Fold leaves (queries, 2^k, 4) of a codeword by its challenges: (queries, 4), and the points (queries,) to which
-    the folded values belong.
-
-    Element j of leaf i belongs to the point x w^j, x = w_N^i, w_N of order 2^log_domain and w of order 2^k. Elements a
-    and b at y and -y become (a + b) / 2 + alpha (a - b) / (2 y).
-    """
-    k = len(alphas)
-    x = _powers_at(root_of_unity(log_domain), indices, log_domain)
-    y_inverse = inverse(x)
-    for level, alpha in zip(range(k, 0, -1), alphas, strict=True):
-        pairs = 1 << level - 1
-        halves = powers(pow(root_of_unity(level), -1, P), pairs)  # 1 / (2 y) = halves / (2 x)
-        scale = mul(mul(y_inverse[:, None], halves[None]), np.uint32(HALF))
-        a, b = word[:, :pairs], word[:, pairs:]
-        difference = sub(a, b)
-        slope = ext_scale(difference, scale)
-        middle = ext_scale(add(a, b), np.uint32(HALF))
-        word = add(middle, ext_mul(slope, np.array(alpha, dtype=np.uint32)))
-        y_inverse = mul(y_inverse, y_inverse)
-    return word[:, 0], power(x, 1 << k)
-
-
-def _powers_at(base: int, exponents: Elements, bits: int) -> Elements:
-    """Return base^e for exponents (n,) of so many bits."""
-    found = np.ones(exponents.shape, dtype=np.uint32)
-    for bit in range(bits):
-        factor = np.where(exponents >> np.uint32(bit) & np.uint32(1), np.uint32(pow(base, 1 << bit, P)), np.uint32(1))
-        found = mul(found, factor)
-    return found
 
 
 def _final_value(

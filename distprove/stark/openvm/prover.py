@@ -103,7 +103,7 @@ def prove(
     ]
     with steps("buses"):
         witness = transcript.grind(params.logup_pow_bits, kernels.least_witness)
-        alpha, beta = (np.array(transcript.sample_ext(), dtype=np.uint32) for _ in range(2))
+        alpha, beta = (transcript.sample_array() for _ in range(2))
         longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))
         # No name keeps the fractions, which are as large as the stacked columns, longer than their sum takes.

@@ -11,9 +11,10 @@ from distprove.stark.openvm.field import (
     eq_prism,
     eq_uni_one,
     exts,
-    interpolate,
     power_of_two,
     rotation,
+    sum_at,
+    sum_over_domain,
 )
 from distprove.stark.openvm.proof import StackingProof
 from distprove.stark.openvm.shape import Shape, Trace
@@ -43,16 +44,15 @@ def verify_reduction(
 
     # 2. The univariate round, which sums to them over D, and the multilinear ones.
     coefficients = exts(proof.univariate)
-    over_domain = f.scale(f.sum(coefficients[:: 1 << params.log_skip]), 1 << params.log_skip)
-    f.need_equal(batched, over_domain, "the univariate round does not sum to the openings")
+    summed = sum_over_domain(coefficients, params.log_skip)
+    f.need_equal(batched, summed, "the univariate round does not sum to the openings")
     transcript.observe_words(proof.univariate)
     u = [transcript.sample_ext()]
     current = evaluate(f, coefficients, u[0])
     for row in proof.rounds:
         transcript.observe_words(row)
-        at_1, at_2 = exts(row)
         u.append(transcript.sample_ext())
-        current = interpolate([f.sub(current, at_1), at_1, at_2], u[-1])
+        current = sum_at(current, row, u[-1])
 
     # 3. The stacked columns' values, and their weights in the claim.
     expected = f.zero

@@ -45,7 +45,7 @@ def prove_stacking(
     challenge of the univariate round. Returns the proof and the new point, 1 + n_stack elements (4,).
     """
     # 1. Draw one power for the claim of each column, and one for that of its next row.
-    batch = np.array(transcript.sample_ext(), dtype=np.uint32)
+    batch = transcript.sample_array()
     pieces, kinds = _pieces(params.log_skip, commitments, reads_next)
     stacks = [stacked.columns for stacked in commitments]
     claims = kernels.stacking.claims(stacks, params.log_skip, pieces, point[1:], batch)
@@ -54,7 +54,7 @@ def prove_stacking(
     weights = _row_weights(params.log_skip, kinds, point[0])
     sent = _sum_of_products(intt(claims.sums(), -2), weights)
     transcript.observe_words(sent)
-    drawn = np.array(transcript.sample_ext(), dtype=np.uint32)
+    drawn = transcript.sample_array()
 
     # 3. Bind Z in the stacked columns, and in the weights, which become one table over all stacked columns.
     at_drawn = total(ext_mul(weights, ext_powers(drawn, weights.shape[-2])), -2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
-from distprove.groth16.input_places import WHOLE_WITNESS, content_at, places_of
+from distprove.groth16.input_places import WHOLE_WITNESS, content_at, partitions_at, places_of
 from distprove.options import InputFile
 from distprove.stark.openvm.bus_prover import UnbalancedBuses
 from distprove.stark.openvm.container import TRACES_MAGIC, Container
@@ -91,11 +90,7 @@ class SwirlSystem(SwirlVerifier):
         return key_bytes(self.key)
 
     def plan(self) -> list[Partition]:
-        digest = self.key_digest()
-        return [
-            Partition(index, source.name, _partition_digest(digest, index, source.name), place)
-            for index, (source, place) in enumerate(zip(self._sources, self._places, strict=True))
-        ]
+        return partitions_at(self.name, self.key_digest(), self._sources, self._places)
 
     @cached_property
     def _places(self) -> list[dict[str, Any]]:
@@ -259,10 +254,3 @@ class ProvenSwirl:
 
 def _traces(key: OpenVmKey, file: NDArray[Any], name: str) -> tuple[AirTrace, ...]:
     return parse_traces(Container(file.data, TRACES_MAGIC, TRACES_FORMAT, name), key)
-
-
-def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
-    """The digest of key, index and name. It leaves out the traces, whose hash would let anyone test guesses of them."""
-    encoded = name.encode()
-    parts = (b"distprove swirl partition 1\0", key_digest, index.to_bytes(8, "little"))
-    return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from distprove.errors import InvalidProof
 from distprove.stark.openvm.field import Ext
 from kernels.cpu.poseidon2_babybear import absorbed, least_witness, permuted
@@ -80,6 +82,10 @@ class Transcript:
     def sample_ext(self) -> Ext:
         """Draw an element of the extension."""
         return self.sample(), self.sample(), self.sample(), self.sample()
+
+    def sample_array(self) -> Elements:
+        """Draw an element of the extension as an array (4,)."""
+        return np.array(self.sample_ext(), dtype=np.uint32)
 
     def sample_bits(self, bits: int) -> int:
         """Draw an integer below 2^bits: the low bits of an element. Raises ValueError for more than 30 bits."""

@@ -28,7 +28,7 @@ def prove_whir(
 
     # 1. Combine all stacked columns, as polynomials on the cube that have the codewords' messages as coefficients.
     mu_witness = transcript.grind(whir.mu_pow_bits, search)
-    powers = ext_powers(_drawn(transcript), sum(stacked.layout.width for stacked in commitments))
+    powers = ext_powers(transcript.sample_array(), sum(stacked.layout.width for stacked in commitments))
     opening = kernels.opening.begin([stacked.columns for stacked in commitments], powers, params.log_skip, point)
 
     rounds: list[Elements] = []
@@ -45,7 +45,7 @@ def prove_whir(
             rounds.append(opening.sums())
             transcript.observe_words(rounds[-1])
             folding_witnesses.append(transcript.grind(whir.folding_pow_bits, search))
-            opening.bind(_drawn(transcript))
+            opening.bind(transcript.sample_array())
 
         # 3. Commit to the folded codeword and sample it outside of its domain; in the last round send the polynomial.
         following: CodeTree | None = None
@@ -55,7 +55,7 @@ def prove_whir(
             following = codes.commit_coefficients(opening.coefficients, log_blowup, whir.log_fold)
             roots.append(following.root)
             transcript.observe_words(following.root)
-            outside = _drawn(transcript)
+            outside = transcript.sample_array()
             samples.append(opening.evaluate(outside))
             transcript.observe_words(samples[-1])
         else:
@@ -70,7 +70,7 @@ def prove_whir(
 
         # 5. The next round's weights also bind the folded polynomial at the opened points: by a power of a challenge
         # for the point outside of the domain, by the next one for the first leaf, and so on.
-        scale = _drawn(transcript)
+        scale = transcript.sample_array()
         if following is not None and outside is not None:
             opening.add_points(outside, root_powers(log_leaves, leaves), ext_powers(scale, queries + 2)[1:])
             trees = [following]
@@ -96,7 +96,3 @@ def root_powers(log_n: int, exponents: NDArray[np.int64]) -> Elements:
     """Return the powers of the 2^log_n-th root of unity."""
     root = root_of_unity(log_n)
     return np.array([pow(root, exponent, P) for exponent in exponents.tolist()], dtype=np.uint32)
-
-
-def _drawn(transcript: Transcript) -> Elements:
-    return np.array(transcript.sample_ext(), dtype=np.uint32)
