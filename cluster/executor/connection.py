@@ -29,7 +29,7 @@ import psutil
 from actors import patience
 from cluster.executor.guard import guarded, processes_in
 from cluster.executor.placement import Node
-from cluster.executor.reachability import require_ray
+from cluster.executor.reachability import LOOPBACK_ENV, only_on_loopback, require_ray
 from distprove.errors import ClusterError
 from distprove.host.beside import in_background
 from distprove.host.cgroup import memory_available
@@ -341,8 +341,9 @@ def prepare(settings: ExecutorSettings) -> None:
         os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
-    if not is_joined(settings):
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    address = _address(settings)
+    if address is None or only_on_loopback(address):
+        os.environ[LOOPBACK_ENV] = "0"
     mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
     if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
         return

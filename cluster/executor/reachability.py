@@ -24,6 +24,12 @@ _SETTINGS = 4
 """The kind of frame with which whoever speaks HTTP/2, as Ray's head does, answers that."""
 
 
+LOOPBACK_ENV = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""With "0" a Ray listens on the loopback interface alone, and a driver looks for it there. Ray reads it when it is
+imported."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
 def require_ray(address: str) -> None:
     """Raise ClusterError, within seconds, unless a Ray answers at `address`. What is no host:port is left to Ray."""
     host, _, port = address.rpartition(":")
@@ -41,6 +47,38 @@ def require_ray(address: str) -> None:
         raise ClusterError(f"no Ray to join at {address}: nothing answers there ({reason})") from None
     if len(answer) < 4 or answer[3] != _SETTINGS:
         raise ClusterError(f"no Ray to join at {address}: what answers there is not the head of a Ray")
+    if os.environ.get(LOOPBACK_ENV) != "0" and only_on_loopback(address):
+        raise ClusterError(
+            f"no Ray to join at {address}: it listens on the loopback interface alone, and Ray would look for it at "
+            f"{_own_host()}; set {LOOPBACK_ENV}=0 here before Ray is imported, as for its head"
+        )
+
+
+def only_on_loopback(address: str) -> bool:
+    """Whether `address` is on the loopback interface, and something answers there that does not answer at this
+    machine's own address. Ray takes the latter in place of the former, and would wait there for minutes."""
+    host, _, port = address.rpartition(":")
+    if host.strip("[]") not in LOOPBACK or not port.isdecimal():
+        return False
+    return _takes(host.strip("[]"), int(port)) and not _takes(_own_host(), int(port))
+
+
+def _takes(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=patience.RAY_CONNECTS):
+            return True
+    except (OSError, OverflowError):
+        return False
+
+
+def _own_host() -> str:
+    """The address at which other machines reach this one, as Ray finds it: that of the route to the outside."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+            route.connect(("8.8.8.8", 80))  # sends nothing
+            return str(route.getsockname()[0])
+    except OSError:
+        return LOOPBACK[0]
 
 
 def head_address() -> Address:

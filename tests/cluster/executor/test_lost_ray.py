@@ -24,7 +24,7 @@ from actors.messages import HostSpec, VerifierSpec
 from actors.protocol import WorkerDied
 from actors.worker import Worker
 from cluster import opening, session
-from cluster.executor import connection
+from cluster.executor import connection, reachability
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
@@ -175,6 +175,27 @@ def test_what_answers_and_is_no_ray_is_told(
     monkeypatch.setattr("actors.patience.RAY_ANSWERS", seconds)
     with listening(answer) as address, pytest.raises(ClusterError, match=told):
         require_ray(address)
+
+
+SETTINGS_FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_ray_on_the_loopback_interface_alone_is_looked_for_there(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray takes this machine's own address in the place of 127.0.0.1, at which such a head never answers."""
+    monkeypatch.setattr(reachability, "_own_host", lambda: "127.0.0.2")
+    monkeypatch.setenv(reachability.LOOPBACK_ENV, "1")
+    with listening(SETTINGS_FRAME) as address:
+        named = address.replace("127.0.0.1", host)
+        with pytest.raises(ClusterError, match=r"on the loopback interface alone.*set RAY_ENABLE_WINDOWS_OR_OSX"):
+            require_ray(named)
+    with listening(SETTINGS_FRAME) as address, socket.create_server(("127.0.0.2", int(address.split(":")[1]))):
+        require_ray(address)  # it answers at both, as one on all interfaces does
+    with socket.create_server(("127.0.0.1", 0)) as head, monkeypatch.context() as fresh:
+        fresh.delitem(sys.modules, "ray", raising=False)  # not yet imported: the choice is still ours
+        fresh.setenv("RAY_AUTH_TOKEN", "0" * 64)
+        connection.prepare(ExecutorSettings(address=f"{host}:{head.getsockname()[1]}"))
+        assert os.environ[reachability.LOOPBACK_ENV] == "0"
 
 
 @contextmanager
@@ -445,7 +466,7 @@ LOST = """
 import sys, threading, time
 import psutil
 from actors import patience
-from cluster.executor import connection
+from cluster.executor import connection, reachability
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
 
