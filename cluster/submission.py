@@ -35,6 +35,7 @@ SMALL, TOGETHER = 8 << 20, 64 << 20
 JOB_FILE = "job.toml"
 NOT_YET = "No available agent"
 """Part of what a Ray says that has just started."""
+PLAIN = "Ray's own dashboard speaks plain HTTP: https needs a proxy with a certificate in front of it"
 
 
 def pack(job: Job, folder: Path, *, send: bool = True) -> list[Path]:
@@ -122,7 +123,8 @@ def submit(
                 return client, client.submit_job(entrypoint=entry, submission_id=id, runtime_env=environment)
             except Exception as error:  # Ray raises RuntimeError, ConnectionError and those of its HTTP client
                 if NOT_YET not in str(error) or time.monotonic() > late:
-                    raise ClusterError(f"Ray at {address} does not take the job: {first_line(error)}") from None
+                    hint = f"; {PLAIN}" if where.scheme == "https" and isinstance(error, ConnectionError) else ""
+                    raise ClusterError(f"Ray at {address} does not take the job: {first_line(error)}{hint}") from None
             time.sleep(patience.SUBMISSION_LOOK)
 
 
@@ -149,4 +151,4 @@ def follow(client: Any, id: str, show: Callable[[str], None]) -> int:
 
 async def _tail(client: Any, id: str, show: Callable[[str], None]) -> None:
     async for text in client.tail_job_logs(id):
-        show(text)
+        show(text.expandtabs())  # Ray's own lines have tabs

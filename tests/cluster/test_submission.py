@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -144,7 +145,7 @@ class Following:
         self.stopped: list[str] = []
 
     async def tail_job_logs(self, id: str) -> AsyncIterator[str]:
-        yield "proved\n"
+        yield "one\tproved\n"
         if self.interrupted:
             raise KeyboardInterrupt
 
@@ -164,7 +165,20 @@ class Following:
 def test_the_exit_code_is_that_of_the_job_where_ray_knows_it(code: int | None, status: str, told: int) -> None:
     shown: list[str] = []
     assert follow(Following(code, status), "id", shown.append) == told
-    assert shown == ["proved\n"]
+    assert shown == ["one     proved\n"]
+
+
+def test_an_address_by_https_without_a_proxy_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"some")
+    (tmp_path / "job.toml").write_text(FILE_ROOT.replace("FILE", "data"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nothing listens there
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ClusterError, match="plain HTTP"):
+            submit(tmp_path / "job.toml", f"https://{where}", "/shared/run")
+        with pytest.raises(ClusterError) as plain:
+            submit(tmp_path / "job.toml", f"http://{where}", "/shared/run")
+    assert "plain HTTP" not in str(plain.value)
 
 
 def test_an_interrupt_stops_the_job() -> None:
