@@ -88,13 +88,14 @@ def run(
     elf, _ = loaded(str(guest), calls)
     private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_file, public_input))
     foreign = FOREIGN[calls] if calls else None
-    inputs = Inputs(private_input(str(guest), calls, private, str(private_file), most), public)
+    inputs: Inputs | None = None
     try:
+        inputs = Inputs(private_input(str(guest), calls, private, str(private_file), most), public)
         execution, seconds, forecast, refusal = _executed(program, elf, inputs, most, engine, show=not as_json)
         counted = Execution(elf, inputs, max_cycles=most) if profile else None
         profiled = profile_of(elf, counted.count(), counted.call_counts()) if counted is not None else None
     except (Trap, CycleLimit) as error:
-        if profile and not as_json:
+        if profile and not as_json and inputs is not None:
             counted = Execution(elf, inputs, max_cycles=most)
             with suppress(Trap, CycleLimit):
                 counted.count()

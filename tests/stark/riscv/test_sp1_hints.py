@@ -17,6 +17,7 @@ from distprove.stark.riscv.program import RiscV, private_input
 from distprove.stark.riscv.sp1 import translate as sp1
 from distprove.stark.riscv.sp1.hints import _HOOKS as HOOKS
 from distprove.stark.riscv.sp1.hints import square_root
+from tests.cli.conftest import run
 from tests.stark.riscv.test_machine import proven
 from tests.stark.test_proofs import check
 from tests.support import riscv_asm as asm
@@ -115,6 +116,15 @@ def test_what_no_block_may_write(xlen: int, content: list[int], why: str) -> Non
 def test_what_no_block_may_call(xlen: int, content: list[int]) -> None:
     with pytest.raises(Trap):
         executed(file_of(xlen, content, []), [], 0)
+
+
+def test_a_call_that_is_refused_before_the_run_is_named(tmp_path: Path) -> None:
+    elf = tmp_path / "guest.elf"
+    words = [*block(64, []), *call(0x132, AT, 1), *HALT]
+    elf.write_bytes(code_file(words, xlen=64))
+    done = run("run", elf, "--calls", "sp1")
+    assert done.exit_code == 1
+    assert "SP1's call MPROTECT (0x132) was refused" in done.output
 
 
 def test_no_proof_leaves_a_block() -> None:
