@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from distprove.errors import UsageError
@@ -230,7 +230,7 @@ def load_program(name: str, arguments: Mapping[str, int | str], prefer: str = "s
 def _module_hint(name: str) -> str:
     """How a program in a module of this folder is named, where `name` is that module alone, or its file."""
     module = name.removesuffix(".py")
-    here = module.isidentifier() and Path(f"{module}.py").is_file()
+    here = module.isidentifier() and os.path.isfile(f"{module}.py")  # False for a name that no file can have
     return f"; {module}.py is in this folder: name its class, {module}:CLASS" if here else ""
 
 
