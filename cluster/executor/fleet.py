@@ -112,9 +112,10 @@ class Fleet(ABC):
         """Give a system's files to all nodes, for `slot`; here they have them."""
         return None
 
-    def slot(self, spec: WorkerSpec, shared: Any) -> Slot:
-        """The transport to a worker's slot for one key, which is opened when it is started."""
-        host, number = self.sites[spec.name].host, next(self._slots)
+    def slot(self, host: Host, spec: WorkerSpec, shared: Any) -> Slot:
+        """The transport to a worker's slot for one key, which is opened when it is started. `host` is the worker's,
+        whose site may be given up meanwhile."""
+        number = next(self._slots)
         return Slot(host, number, self.opener(spec, host, number, shared), self.shutter(host, number))
 
     @abstractmethod

@@ -102,11 +102,11 @@ class Resident:
 
     def slot(self, site: Site) -> Transport:
         """The slot for this key on a worker, which may have to be started."""
-        worker = site.worker.id
-        if worker not in self.transports:
+        worker, transports = site.worker.id, self.transports  # another thread may put others in their place
+        if worker not in transports:
             spec = WorkerSpec(worker, self.system, site.worker.synthesisers, site.threads)
-            self.transports[worker] = self.fleet.slot(spec, self._shared)
-        return self.transports[worker]
+            transports[worker] = self.fleet.slot(site.host, spec, self._shared)
+        return transports[worker]
 
     def check(self, worker: str, epoch: int) -> None:
         """Check the key on a worker."""

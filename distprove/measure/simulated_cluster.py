@@ -349,7 +349,7 @@ class SleepingFleet(Fleet):
             worker = WorkerHandle(name, f"node-{index // PER_NODE}", (f"{name}-synthesiser",))
             self.sites[name] = Site(worker, BackendChoice("cpu"), 1, host)
 
-    def slot(self, spec: WorkerSpec, shared: Any) -> Any:
+    def slot(self, host: Host, spec: WorkerSpec, shared: Any) -> Any:
         return self._sleepers[spec.name]
 
     def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:

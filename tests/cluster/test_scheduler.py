@@ -32,6 +32,7 @@ from cluster.scheduler.jobs import Progress
 from cluster.scheduler.keys import NO_ROOM, evict_oldest
 from cluster.scheduler.loop import Client, Scheduler
 from cluster.scheduler.machine import Machine
+from cluster.scheduler.resident import Resident
 from cluster.scheduler.rules import MAX_GIVEN_UP, PREPARING, Stage
 from cluster.scheduler.views import identity
 from cluster.scheduler.workers import WorkerHandle
@@ -50,6 +51,7 @@ from distprove.system import Partition, ProofSystem
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
 from tests.cluster.scheduler.test_batches import NoThreads
+from tests.support.instant_fleet import InstantFleet
 from tests.support.toy_system import RESIDENT, TOY_BACKEND, Faults, ToySystem, step_by_step
 
 Make = Callable[..., Faults]
@@ -632,6 +634,24 @@ def test_what_a_lost_fleet_says_of_a_key_comes_before_its_loss(
         assert posted.index(KeyOpened) < posted.index(FleetLost)
         jobs.start("b", system)
         jobs.proven("b", system)
+
+
+def test_a_worker_can_be_given_up_while_its_slot_is_made(local: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
+    """By a thread that hears of the workers' loss. That ended the jobs with a KeyError of the scheduler."""
+    fleet = InstantFleet(local)
+    system = toy(1)
+    fleet.open(system)
+    resident, site = Resident("key", system, fleet, lambda event: None, 5.0), fleet.sites["prover-0"]
+    make = fleet.slot
+
+    def makes(*args: Any) -> Any:
+        resident.stop(wait=False)
+        fleet.close(now=True)
+        return make(*args)
+
+    fleet.slot = makes  # type: ignore[method-assign]
+    assert resident.slot(site) is fleet.slots[-1]
+    fleet.slots[-1].end()
 
 
 @pytest.mark.parametrize("threads", [0, 1])

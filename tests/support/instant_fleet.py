@@ -134,7 +134,7 @@ class InstantFleet(Fleet):
 
     def remember(self, worker: WorkerHandle, device: str, reason: str) -> None: ...
 
-    def slot(self, spec: WorkerSpec, shared: Any) -> Any:
+    def slot(self, host: Host, spec: WorkerSpec, shared: Any) -> Any:
         self.slots.append(InstantSlot(spec.system, self))
         return self.slots[-1]
 
