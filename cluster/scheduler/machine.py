@@ -160,7 +160,7 @@ def _joined(state: State, event: e.Joined) -> None:
         for job in state.jobs.values():
             job.add_worker(worker)
             if late and state.joined:
-                state.note_worker(job, "joined", handle.id, f"{handle.node} joined the cluster")
+                state.note_worker(job, "joined", handle.id, f"{handle.node} joined")
     state.joined = state.see_all = True
     state.must_load = True
     for job in state.jobs.values():

@@ -124,6 +124,10 @@ def test_a_trap_shows_where_and_the_registers(tmp_path: Path) -> None:
     assert "about" not in done.stderr  # the instruction, which the message has
     told = json.loads(run("run", path, "--json").stdout)
     assert (told["status"], told["error"]["type"]) == ("error", "Trap")
+    refused = run("prove", "stark", "riscv", "--elf", path, "--out", tmp_path / "run", "--local", "--no-isolate")
+    why = " ".join(refused.stderr.split())
+    assert "an illegal instruction; `distprove run` shows the registers" in why
+    assert "abcdef01" not in why
     shown = run("run", guest(tmp_path, *asm.li(17, 77), asm.ECALL)).stderr
     assert "number of the call 0x0000004d" in shown
 

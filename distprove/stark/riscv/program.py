@@ -28,7 +28,7 @@ from distprove.stark.riscv.buses import OUTPUT, STATED
 from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.declared import format_declared, parse_declared, require_within
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf, require_instructions
-from distprove.stark.riscv.executor import MAX_CYCLES, Execution, Inputs, Replay, Snapshot, input_words
+from distprove.stark.riscv.executor import MAX_CYCLES, Execution, Inputs, Replay, Snapshot, Trap, input_words
 from distprove.stark.riscv.foreign import FOREIGN
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
@@ -213,14 +213,17 @@ class RiscV(Program):
         private = private_input(self.elf, self.calls, private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
         snapshots, usages, taken, looked = list[bytes](), list[Usage](), 0, 0
-        for snapshot in self.segments(execution):
-            require_wanted()
-            snapshots.append(snapshot.to_bytes())
-            taken += len(snapshots[-1])
-            if taken > looked + LOOK_BYTES:
-                looked = taken
-                _require_memory(taken, f"the snapshots of {len(snapshots)} segments take {taken} bytes")
-            usages.append(execution.usage)
+        try:
+            for snapshot in self.segments(execution):
+                require_wanted()
+                snapshots.append(snapshot.to_bytes())
+                taken += len(snapshots[-1])
+                if taken > looked + LOOK_BYTES:
+                    looked = taken
+                    _require_memory(taken, f"the snapshots of {len(snapshots)} segments take {taken} bytes")
+                usages.append(execution.usage)
+        except Trap as trap:
+            raise Trap(f"{trap}; `distprove run` shows the registers", trap.state) from None
         count = len(snapshots)
         if partitions not in (None, count):
             raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
