@@ -126,7 +126,7 @@ def sequence(folder: Path, size: str, repeats: int, options: list[str]) -> list[
         for name, out in (("porep", "a1"), ("winning", "b1-0")):
             steps.run("verify", "verify", out, "--vk", f"{name}.vk.json")
     finally:
-        steps.run("end", "down", "--folder", "service")
+        steps.run("end", "down")
     return steps.done
 
 
