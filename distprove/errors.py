@@ -116,9 +116,9 @@ class EnvironmentFailed(DistproveError):
 
 
 class CalledOff(DistproveError):
-    """Work was ended because nobody waits for it any more. It says nothing of who did it, nor of its input."""
+    """Work ended early, because its caller cancelled it or left. The message names neither caller nor input."""
 
-    def __init__(self, text: str = "cancelled: nobody waits for it any more") -> None:
+    def __init__(self, text: str = "cancelled: its caller no longer waits for the result") -> None:
         super().__init__(text)
 
 

@@ -25,8 +25,8 @@ _SETTINGS = 4
 
 
 LOOPBACK_ENV = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""With "0" a Ray listens on the loopback interface alone, and a driver looks for it there. Ray reads it when it is
-imported."""
+"""A variable that Ray reads when it is imported. With "0" Ray listens on the loopback interface alone, where a driver
+then looks for it."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

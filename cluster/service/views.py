@@ -61,7 +61,7 @@ class JobRequest:
     out: str | None = None
     """Folder of the run on the service's machine; by default one in the service's own folder."""
     priority: Priority | None = None
-    """By default normal, but for jobs with a deadline (`Entry.deadlines`)."""
+    """None stands for the priority of the job's deadline (`Entry.deadlines`), or normal if it has none."""
 
     def __post_init__(self) -> None:
         if not ID.match(self.id):

@@ -13,7 +13,7 @@ NEW_WAYS = {
     "--openvm-key": "`distprove prove swirl --key KEY --traces FILE --out RUN` proves, `distprove export RUN --out "
     "FILES` writes proof.bin, and `distprove verify FILES --vk KEY` verifies it",
 }
-"""By the name of the option."""
+"""For each option that is gone, what to type in its place."""
 
 
 def refuse_replaced(args: Sequence[str]) -> None:

@@ -200,7 +200,7 @@ class ScalarPoints(PointSlices):
 
 
 def dev_slices(qap: AnyProgram, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
-    """As `dev_points`, but the vectors, other than `ic`, are `ScalarPoints`: the host holds a slice at a time."""
+    """Make the points of `dev_points`. Vectors but `ic` are `ScalarPoints`: the host holds one slice."""
     scalars = key_scalars(qap, waste, backend, monomial=monomial)
 
     def points(group: Group, elements: Array) -> ScalarPoints:

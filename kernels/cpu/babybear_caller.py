@@ -5,12 +5,11 @@ The functions are those of `kernels.maths.babybear` and `kernels.maths.babybear_
 
 from __future__ import annotations
 
-import numpy as np
-
 from kernels.cpu.babybear import CpuBabyBear
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.host.native import native
-from kernels.maths.babybear import DEGREE, Elements, ext_one, total
+from kernels.maths import babybear
+from kernels.maths.babybear import Elements, total
 
 CALLER = CpuBabyBear(LeasedPool(native, 1))
 """The kernels on the thread of the caller."""
@@ -20,14 +19,7 @@ ext_mul, ntt, intt = CALLER.ext_mul, CALLER.ntt, CALLER.intt
 
 def ext_powers(base: Elements, count: int) -> Elements:
     """Return (count, 4) powers 1, base, base^2, ... of an extension element (4,)."""
-    found = np.empty((max(count, 1), DEGREE), dtype=np.uint32)
-    found[0] = ext_one()
-    size, step = 1, np.asarray(base)
-    while size < count:
-        more = min(size, count - size)
-        found[size : size + more] = ext_mul(found[:more], step)
-        size, step = size + more, ext_mul(step, step)
-    return found[:count]
+    return babybear.ext_powers(base, count, ext_mul)
 
 
 def ext_dot(a: Elements, b: Elements, axis: int = -2) -> Elements:

@@ -7,7 +7,7 @@ over the other axes, and returns canonical uint32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,15 +169,15 @@ def ext_inverse(a: Elements) -> Elements:
     return ext_mul(conjugate, np.stack((mul(u, norm), zero, neg(mul(v, norm)), zero), axis=-1))
 
 
-def ext_powers(base: Elements, count: int) -> Elements:
-    """Return (count, 4) powers 1, base, base^2, ... of an extension element (4,)."""
+def ext_powers(base: Elements, count: int, multiply: Callable[[Elements, Elements], Elements] = ext_mul) -> Elements:
+    """Return (count, 4) powers 1, base, base^2, ... of an extension element (4,). `multiply` is a form of `ext_mul`."""
     found = np.empty((max(count, 1), DEGREE), dtype=np.uint32)
     found[0] = ext_one()
     size, step = 1, np.asarray(base)
     while size < count:
         more = min(size, count - size)
-        found[size : size + more] = ext_mul(found[:more], step)
-        size, step = size + more, ext_mul(step, step)
+        found[size : size + more] = multiply(found[:more], step)
+        size, step = size + more, multiply(step, step)
     return found[:count]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from distprove.errors import InvalidProof
 from distprove.stark.field_operations import FieldOperations
 from distprove.stark.openvm.graph import Graph, Interaction, PointValues, values
 from distprove.stark.openvm.key import OpenVmKey
@@ -25,7 +26,7 @@ MOST_WORDS = 1 << 26
 """Words of the messages of one bus that are compared, 256 MiB; a bus with more is left out."""
 
 
-class _Rows(FieldOperations[Elements]):
+class Rows(FieldOperations[Elements]):
     """Elements of BabyBear in many rows, (rows,) or (1,)."""
 
     zero = np.zeros(1, dtype=np.uint32)
@@ -44,10 +45,12 @@ class _Rows(FieldOperations[Elements]):
         return mul(a, b)
 
     def need_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
-        raise NotImplementedError("rows are looked at, and not required")
+        if np.any(self.sub(a, b)):
+            raise InvalidProof(otherwise)
 
     def need_nonzero(self, a: Elements, otherwise: str) -> None:
-        raise NotImplementedError("rows are looked at, and not required")
+        if not np.all(a):
+            raise InvalidProof(otherwise)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def fault_of(key: OpenVmKey, traces: Sequence[AirTrace]) -> str | None:
     """The first violated constraint, or else the first unbalanced message, in words; None where nothing is violated.
 
     `traces` are those of a proof, of the key's shape. Buses of more than `MOST_WORDS` words are not compared. Raises
-    CalledOff where nobody waits any more.
+    CalledOff if the caller's job was cancelled.
     """
     sent: dict[tuple[int, int], list[_Sent]] = {}
     for trace in traces:
@@ -143,7 +146,7 @@ def _node_blocks(key: OpenVmKey, trace: AirTrace) -> Iterator[tuple[int, list[El
         cells = [[(column[rows], column[after]) for column in part] for part in parts]
         is_first, is_last = ((rows == place).astype(np.uint32) for place in (0, height - 1))
         at = PointValues(cells, trace.public_values, is_first, is_last)
-        yield start, [np.broadcast_to(value, rows.shape) for value in values(_Rows(), air.graph, at)]
+        yield start, [np.broadcast_to(value, rows.shape) for value in values(Rows(), air.graph, at)]
 
 
 def _unbalanced(sent: Sequence[_Sent]) -> str | None:

@@ -121,8 +121,8 @@ def proof_in(proof: PartitionProof) -> OpenVmProof:
 
 
 def stated_values(proof: OpenVmProof) -> tuple[int, ...]:
-    """Of each AIR with a trace, in the key's order, the public values and then the elements of its commitments to
-    cached traces. Together with `stated_heights` they determine which value is whose."""
+    """List what each AIR with a trace states, in the key's order: its public values, then the elements of its
+    commitments to cached traces. The list and `stated_heights` together determine the AIR of each value."""
     stated = list[int]()
     for trace, values in zip(proof.traces, proof.public_values, strict=True):
         stated += values.tolist()

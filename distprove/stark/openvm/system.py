@@ -225,7 +225,7 @@ class StagedSwirl:
         self._traces: list[StagedTrace] = []
 
     def read(self, traces: Sequence[AirTrace], backend: Backend) -> None:
-        """Begin to copy the traces. Raises OutOfMemory, after which `release` frees those that were begun."""
+        """Begin to copy the traces to the device. After OutOfMemory call `release`, which frees the copied ones."""
         for trace in traces:
             self._traces.append(StagedTrace.of(trace, backend))
 
