@@ -29,6 +29,7 @@ JOBS: Mapping[str, tuple[str, dict[str, int | str], int | None]] = {
     "wide-fibonacci": ("wide-fibonacci", {"rows": 1 << 14, "width": 9}, 2),
     "range-check": ("range-check", {"values": 1 << 12, "bits": 8}, 2),
     "riscv": ("riscv", {"elf": str(GUESTS / "fibonacci.elf"), "segment": 4096}, None),
+    "riscv64": ("riscv", {"elf": str(GUESTS / "sha256_block64.elf"), "segment": 4096}, None),
     "keccak-f": ("keccak-f", {"permutations": 4}, 1),
 }
 
