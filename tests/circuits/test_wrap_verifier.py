@@ -16,14 +16,23 @@ from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
 from distprove.circuits.wrap.statement import SALT_WORDS, read_values, statement_digest
-from distprove.circuits.wrap.verifier import stated_values, unchecked_circuit, verifier_circuit, verifier_inputs
-from distprove.errors import UnsatisfiedWitness, UsageError
+from distprove.circuits.wrap.verifier import (
+    inputs_of,
+    stated_values,
+    unchecked_circuit,
+    verifier_circuit,
+    verifier_inputs,
+)
+from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
 from distprove.job import Job
 from distprove.stark.air import Air, Table
+from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.field import P
+from distprove.stark.multilinear.opened import OpenedRows
 from distprove.stark.multilinear.places import READ
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
+from distprove.stark.multilinear.verifier import verify_steps
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.statement import Statement
 from kernels.interface.backend import Backend
@@ -58,6 +67,27 @@ def test_a_proof_that_holds_has_a_witness(backend: Backend) -> None:
     assert unpack(witness[1:2]) == [statement_digest(golden_job("multilinear-bn254").proofs[0].public, SALT)]
     assert circuit.r1cs.n_public == 1
     assert circuit.r1cs.first_unsatisfied(witness, backend) is None
+
+
+def test_inputs_are_those_of_the_verifiers_queries() -> None:
+    """They are found without verification: from the challenges alone."""
+    job = golden_job("multilinear-bn254")
+    for part, inputs in zip(job.proofs, made()[1], strict=True):
+        proof, shape = MultilinearProof.from_record(part.data, job.key, part.name)
+        opened, public = OpenedRows(shape, proof), np.array(part.public, dtype=np.uint64)
+        verify_steps(NUMBERS, shape, job.key.digest, part.name.encode(), public, proof, opened)
+        assert inputs == inputs_of(shape, part.public, proof, opened, SALT)
+
+
+def test_an_opening_of_other_nodes_gives_no_inputs() -> None:
+    job = golden_job("multilinear-bn254")
+    part = job.proofs[0]
+    proof, shape = MultilinearProof.from_record(part.data, job.key, part.name)
+    first, *rest = proof.trees
+    for path in (first.path[:-1], np.concatenate([first.path, first.path[:1]])):
+        changed = replace(proof, trees=(replace(first, path=path), *rest))
+        with pytest.raises(InvalidProof, match="other nodes"):
+            verifier_inputs(shape, part.name, part.public, changed, SALT)
 
 
 def test_proofs_that_hold_with_others_alone_have_no_circuit() -> None:

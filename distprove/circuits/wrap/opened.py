@@ -11,13 +11,13 @@ import numpy as np
 from distprove.circuits.linear import Linear
 from distprove.circuits.wrap import poseidon2
 from distprove.circuits.wrap.arithmetic import Value, WrapArithmetic, WrapIndex
-from distprove.errors import UsageError
+from distprove.errors import InvalidProof
 from distprove.stark.arithmetic import Elements, Indices, Scalars
 from distprove.stark.field import Words
 from distprove.stark.merkle import TreeClaim, TreeShape, leaf_header
 from distprove.stark.multilinear.opened import Opened, OpenedRows
 from distprove.stark.multilinear.shape import Shape
-from kernels.cpu.tree_digests import leaf_digests, node_digests
+from kernels.cpu.tree_digests import Bytes, leaf_digests, node_digests
 from kernels.interface.tree_hash import NODE_TAG
 from kernels.maths.query_paths import QueryPaths
 
@@ -113,7 +113,7 @@ class WrapOpened(Opened):
 def inputs_of_trees(shape: Shape, opened: OpenedRows) -> dict[str, list[str]]:
     """The inputs of `WrapOpened`, from the rows that the verifier of numbers was given at its queries.
 
-    Raises UsageError for an opening of other rows or nodes than these need.
+    Raises InvalidProof for an opening of other nodes than these need.
     """
     found: dict[str, list[str]] = {}
     for number, claim, indices in opened.claims():
@@ -146,13 +146,18 @@ def _known(claim: TreeClaim, indices: Indices) -> tuple[list[dict[int, bytes]], 
     levels: list[dict[int, bytes]] = [{} for _ in range(top + 1)]
     levels[top] = dict(zip(leaves, map(bytes, leaf_digests(shape.tree_hash, data)), strict=True))
     if len(opening.path) != len(QueryPaths(indices, top).path_of(shape.levels)):
-        raise UsageError("an opening of other nodes than its queries need")
+        raise InvalidProof("an opening of other nodes than its queries need")
     rest = iter(map(bytes, opening.path))
     for below, above in pairwise(shape.levels):
         size, own = 1 << above, levels[below]
         for i in sorted({i % size + t for i in own for t in (0, size)} - own.keys()):
             own[i] = next(rest)
-        for i in sorted({i % size for i in own}):
-            children = [np.frombuffer(own[i + t], dtype=np.uint8)[None] for t in (0, size)]
-            levels[above][i] = bytes(node_digests(shape.tree_hash, children)[0])
+        parents = sorted({i % size for i in own})
+        children = [_digests([own[i + t] for i in parents]) for t in (0, size)]
+        levels[above] = dict(zip(parents, map(bytes, node_digests(shape.tree_hash, children)), strict=True))
     return levels, {leaf: [int(w) for w in row] for leaf, row in zip(leaves, rows.tolist(), strict=True)}
+
+
+def _digests(nodes: Sequence[bytes]) -> Bytes:
+    """Nodes as an array (nodes, 32)."""
+    return np.frombuffer(b"".join(nodes), dtype=np.uint8).reshape(len(nodes), -1)

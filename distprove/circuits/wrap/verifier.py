@@ -18,10 +18,10 @@ import numpy as np
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.linear import weighted_sum
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
+from distprove.circuits.wrap.draws import DRAWS, UncheckedRows
 from distprove.circuits.wrap.opened import WrapOpened, inputs_of_trees
 from distprove.circuits.wrap.statement import SALT_WORDS, read_terms, read_values, salt_words, statement_digest
 from distprove.errors import InvalidProof, UsageError
-from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.opened import OpenedRows
 from distprove.stark.multilinear.places import READ
@@ -116,11 +116,11 @@ def stated_values(public: Sequence[int], salt: bytes | None) -> tuple[int, ...]:
 def verifier_inputs(
     shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof, salt: bytes | None
 ) -> dict[str, object]:
-    """The inputs of the circuit that a proof and a salt give; None for a proof that a contract reads. Raises
-    InvalidProof for a proof that does not hold."""
+    """The inputs of the circuit that a proof and a salt give; None for a proof that a contract reads. A proof that does
+    not hold may give inputs too, which do not satisfy the circuit. Raises InvalidProof for one without any."""
     check_statement(shape.key, name, tuple(public), shape)
-    opened, words = OpenedRows(shape, proof), np.array(public, dtype=np.uint64)
-    verify_steps(NUMBERS, shape, shape.key.digest, name.encode(), words, proof, opened)
+    opened, words = UncheckedRows(shape, proof), np.array(public, dtype=np.uint64)
+    verify_steps(DRAWS, shape, shape.key.digest, name.encode(), words, proof, opened)
     return inputs_of(shape, public, proof, opened, salt)
 
 

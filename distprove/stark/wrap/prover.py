@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.wrap.verifier import stated_values, verifier_inputs
-from distprove.errors import InvalidKey
+from distprove.errors import InvalidKey, UnsatisfiedWitness
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.groth16.prover import prove
 from distprove.groth16.shared_key import SharedKey, held, holding
@@ -26,6 +26,7 @@ from distprove.host.machine import usable_threads
 from distprove.proof import SALT_BYTES
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import MultilinearProof
+from distprove.stark.multilinear.verifier import verify as verify_proof
 from distprove.stark.recursion.node import NODE
 from distprove.stark.recursion.plan import WRAP, Kind
 from distprove.stark.recursion.system import OneProofProver, OneProofSystem
@@ -255,7 +256,7 @@ def wrap_witness(
 ) -> Words:
     """The witness of a wrap's circuit from a second root's proof and a salt, (wires, 4) canonical integers, secret.
     Raises InvalidProof for a proof that does not hold, InvalidKey for one of other heights than the key's."""
-    # The circuit's inputs are the second root's proof, which its verifier goes through once.
+    # The circuit's inputs are the second root's proof, with a row and a path for each query that its transcript draws.
     with steps("inputs"):
         proof, shape = MultilinearProof.from_record(second.data["proof"], key, second.name)
         if wrap_shape(key) != shape:
@@ -264,7 +265,11 @@ def wrap_witness(
     with steps("tape"):
         tape = resident_tape(key)
     with steps("witness"):
-        return tape.witness(inputs, cpu)
+        try:
+            return tape.witness(inputs, cpu)
+        except UnsatisfiedWitness:
+            verify_proof(key, NODE, second.public, proof, shape)  # which says what does not hold
+            raise
 
 
 def _on_host(backend: Backend) -> AbstractContextManager[CpuBackend]:
