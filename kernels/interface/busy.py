@@ -103,7 +103,9 @@ class EventMeter:
         self._thread = 0
 
     def watch(self) -> EventWatch:
-        """Begin to watch the work that this thread queues from now on."""
+        """Begin to watch the work that this thread queues from now on. What was watched until now ends here."""
+        if self._watch is not None:
+            self.leave(self._watch)
         if self._anchor is None or time.time() - self._anchor.epoch > RENEW:
             event = self._record()
             event.synchronize()

@@ -76,8 +76,7 @@ class WrappedProver(OneProofProver):
             if partition.name == WRAP:
                 self._begin_witness(partition, part)
             return part, times
-        traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
-        steps = Steps()
+        traffic, steps = self._backend.traffic.snapshot(), Steps()
         with steps("open"):
             key = self._second_key(partition)
             shared = self._open(key, make=True)
@@ -88,8 +87,6 @@ class WrappedProver(OneProofProver):
         else:
             salt, values = self._new_salt(), None
         made = self._making_room(lambda: wrap(key, second, salt, shared, self._backend, steps, values))
-        busy.end()
-        steps.times.on_device = busy.time()
         moved = self._backend.traffic.since(traffic)
         steps.times.to_device, steps.times.to_host = moved.to_device, moved.to_host
         return proven(partition, made, salt), steps.times
@@ -248,6 +245,7 @@ def wrap(
     for name, seconds in times.seconds.items():
         steps.seconds[name] = steps.seconds.get(name, 0.0) + seconds
     steps.times.steps += times.steps
+    steps.times.on_device = times.on_device
     return Wrap(shared.zkey.verification_key, made, stated_values(second.public, salt))
 
 

@@ -143,6 +143,20 @@ def test_what_was_given_up_in_a_wait_leaves_nothing_behind(stream: Stream) -> No
     assert times(later) == [(1.0, 2.0)]
 
 
+def test_what_is_watched_within_ends_what_was_watched(stream: Stream) -> None:
+    """A key that is loaded for a proof of another kind, which watches itself."""
+    meter = EventMeter(stream.record)
+    outer = meter.watch()
+    stream.launch(meter, 1.0)
+    inner = meter.watch()
+    stream.launch(meter, 2.0)
+    inner.end()
+    stream.launch(meter, 4.0)
+    outer.end()
+    assert times(inner) == [(1.0, 3.0)]
+    assert times(outer) == [(0.0, 1.0)]
+
+
 def test_the_clocks_are_compared_once_and_again_after_a_rest(stream: Stream) -> None:
     meter = EventMeter(stream.record)
 
