@@ -64,6 +64,7 @@ class ExecutorSettings:
         "provers per node; several may share a GPU, or the CPUs; by default one on each GPU, two where "
         "partitions are many and so small that one leaves it idle, or one on the CPUs",
         bounds=(1, 64),
+        flag="--gpu-workers",
     )
     max_retries: int = setting(
         "how often a partition is tried again after a bad proof, a fault or a death", 3, bounds=(0, 1000)

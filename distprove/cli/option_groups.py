@@ -106,11 +106,12 @@ class OptionGroup:
 
 
 class SettingsGroup(OptionGroup):
-    """The fields of a dataclass of settings that name an option: all, or those in `only`."""
+    """The fields of a dataclass of settings that name an option: all, or those in `only`, without those in `but`."""
 
     settings: ClassVar[Any]
     panel: ClassVar[str]
     only: ClassVar[Collection[str]] = ()
+    but: ClassVar[Collection[str]] = ()
     unset: ClassVar[bool] = False
     """Whether an option that is not given is None, and not the setting's default."""
 
@@ -119,8 +120,8 @@ class SettingsGroup(OptionGroup):
 
     @classmethod
     def options(cls) -> list[inspect.Parameter]:
-        chosen = {n: s for n, s in settings_of(cls.settings).items() if s.flag and (n in cls.only or not cls.only)}
-        return [cls._option(name, told) for name, told in chosen.items()]
+        named = {n: s for n, s in settings_of(cls.settings).items() if s.flag and n not in cls.but}
+        return [cls._option(name, told) for name, told in named.items() if name in cls.only or not cls.only]
 
     @classmethod
     def _option(cls, name: str, told: Setting) -> inspect.Parameter:

@@ -35,6 +35,12 @@ AXES = "The grid"
 T = TypeVar("T")
 
 
+class Fixed(Execution):
+    """The settings of a job that all of its measurements have."""
+
+    but = ("gpu_workers",)
+
+
 @reports_errors
 @takes_groups
 def sweep(
@@ -44,7 +50,7 @@ def sweep(
         typer.Option("--out", help="A folder for what is measured; continued if it is one."),
         Writes(None, owns=True),
     ],
-    execution: Execution,
+    execution: Fixed,
     jobs: Annotated[
         str, typer.Option(help="Copies of the job in progress at once, such as 1,2,5.", rich_help_panel=AXES)
     ] = "1",
