@@ -48,11 +48,12 @@ class Job:
     """What was met among the inputs and is none, as `distprove.options.expand` names it."""
 
     @classmethod
-    def from_toml(cls, path: Path) -> Job:
-        """Read a job file. Raises InputError for the file, UsageError for what it says."""
+    def from_toml(cls, path: Path, *, as_client: bool = False) -> Job:
+        """Read a job file; see `from_table` for `as_client`. Raises InputError for the file, UsageError for what it
+        says."""
         table = job_table(path)
         try:
-            return _job_from_table(table, real(path).parent)
+            return _job_from_table(table, real(path).parent, as_client=as_client)
         except (UsageError, InputError) as error:
             raise type(error)(f"{path}: {error}") from None
 
@@ -64,22 +65,27 @@ class Job:
         title: str = "",
         executor: ExecutorSettings | None = None,
         base: Path | None = None,
+        as_client: bool = False,
         **options: Any,
     ) -> Job:
         """A job from flags or Python: `options` are the keys of a job file, those that are None left out.
 
-        Paths may be `Path` objects and lists of them; they are relative to `base` (default: here).
+        Paths may be `Path` objects and lists of them; they are relative to `base` (default: here). See `from_table` for
+        `as_client`.
         """
-        job = cls.from_table(system, title, options, real(base or Path.cwd()))
+        job = cls.from_table(system, title, options, real(base or Path.cwd()), as_client=as_client)
         return replace(job, executor=executor or settings_from({}))
 
     @classmethod
-    def from_table(cls, system: str, title: str, options: Mapping[str, Any], base: Path) -> Job:
-        """A job from `options` as `from_options` takes them; `base` is a folder's real path."""
+    def from_table(
+        cls, system: str, title: str, options: Mapping[str, Any], base: Path, *, as_client: bool = False
+    ) -> Job:
+        """A job from `options` as `from_options` takes them; `base` is a folder's real path. A job `as_client` is for a
+        service, which makes the checks that need code that computes (`Options.check_as_client`)."""
         given = {key: _plain(value) for key, value in options.items() if value is not None}
         there = {key: value for key, value in given.items() if not isinstance(value, list) or value}
         table = {"system": system, "title": title, **there}
-        return _job_from_table(table, base)
+        return _job_from_table(table, base, as_client=as_client)
 
     @classmethod
     def from_record(cls, record: Any, *, program: str | None = None, executor: Settings | None = None) -> Job:
@@ -215,11 +221,11 @@ def options_of(table: Mapping[str, Any]) -> type[Options]:
     return options
 
 
-def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
+def _job_from_table(table: Mapping[str, Any], base: Path, *, as_client: bool = False) -> Job:
     options = options_of(table)
     settings = settings_from(table.get("executor", {}))
     left_out: list[str] = []
-    read = options.from_table(table, base, left_out)
+    read = options.from_table(table, base, left_out, as_client=as_client)
     job = Job(table["system"], read, table.get("title", ""), settings, left_out=tuple(left_out))
     return replace(job, code_folder=str(base)) if job.code else job
 

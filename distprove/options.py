@@ -163,15 +163,24 @@ class Options:
         return 1
 
     @classmethod
-    def from_table(cls: type[Own], table: Mapping[str, Any], base: Path, left_out: list[str] | None = None) -> Own:
-        """Read a job file's table, with paths relative to `base`; see `expand` for `left_out`. Raises UsageError, and
-        InputError for bad files."""
+    def from_table(
+        cls: type[Own],
+        table: Mapping[str, Any],
+        base: Path,
+        left_out: list[str] | None = None,
+        *,
+        as_client: bool = False,
+    ) -> Own:
+        """Read a job file's table, with paths relative to `base`; see `expand` for `left_out`, and `check_as_client`.
+        Raises UsageError, and InputError for bad files."""
         settings = settings_of(cls)
         for name, told in settings.items():
             if name not in table and told.default is MISSING:
                 raise UsageError(f"no `{name}`: {told.about}")
         given = {n: told for n, told in settings.items() if n in table}
-        return cls(**{n: _read(n, told, table[n], base, left_out) for n, told in given.items()})._checked(base)
+        made = cls(**{n: _read(n, told, table[n], base, left_out) for n, told in given.items()}).completed(base)
+        made.check_as_client() if as_client else made.check()
+        return made
 
     @classmethod
     def from_record(cls: type[Own], record: Mapping[str, Any]) -> Own:
@@ -181,7 +190,9 @@ class Options:
         kinds = {n: (*told.kinds, *((NoneType,) if told.default is None else ())) for n, told in settings.items()}
         check_keys(record, kinds, "options.")
         given = {n: _recall(told, record[n]) for n, told in settings.items() if n in record}
-        return cls(**given)._checked(Path())
+        made = cls(**given).completed(Path())
+        made.check()
+        return made
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
@@ -222,10 +233,9 @@ class Options:
             if isinstance(value, Path):
                 require_file(name, value)
 
-    def _checked(self: Own, base: Path) -> Own:
-        made = self.completed(base)
-        made.check()
-        return made
+    def check_as_client(self) -> None:
+        """As `check`, but for what imports code that computes, which a service checks for its clients."""
+        self.check()
 
 
 def _with_files(value: Any, named: Callable[[str], str]) -> Any:

@@ -30,7 +30,8 @@ from cluster.scheduler.jobs import Job
 from cluster.scheduler.machine import Machine
 from cluster.scheduler.resident import Resident
 from cluster.scheduler.state import KeyStage, State
-from cluster.scheduler.views import KeyView, WorkerView, key_views, worker_views
+from cluster.scheduler.told import KeyView, WorkerView
+from cluster.scheduler.views import key_views, worker_views
 from distprove.errors import ClusterError, DistproveError, UsageError, typed
 from distprove.host.beside import in_background
 from distprove.settings import ExecutorSettings

@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from actors import patience
-from cluster.scheduler.views import KeyView
+from cluster.scheduler.told import KeyView
 from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
 from cluster.service.total_timeout import TimedResponse

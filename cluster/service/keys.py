@@ -14,7 +14,8 @@ from pathlib import Path
 
 from cluster.scheduler.ahead import LoadingAhead
 from cluster.scheduler.loop import Scheduler
-from cluster.scheduler.views import KeyView, identity
+from cluster.scheduler.told import KeyView
+from cluster.scheduler.views import identity
 from cluster.service.requests import Limits, files_stay_allowed, real_base, require_allowed
 from cluster.service.views import KeyAway, KeyReady, KeyRequest
 from distprove.errors import InUse, QueueFull, UsageError

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from cluster.record.partitions import PartitionState, PartitionView
-from cluster.scheduler.views import KeyView, WorkerView
+from cluster.scheduler.told import KeyView, WorkerView
 from distprove.errors import UsageError
 from distprove.formats.notebook import facts_html
 

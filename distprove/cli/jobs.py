@@ -30,7 +30,7 @@ from kernels.host.units import format_bytes
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from cluster.scheduler.views import KeyView
+    from cluster.scheduler.told import KeyView
     from cluster.service.client import Client
     from cluster.service.views import JobView, Overview
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -138,7 +138,8 @@ def job_file(
     if path.suffix != ".toml" and not path.exists():
         hint = nearest(str(path), SYSTEMS)
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file{hint}")
-    _start(Job.from_toml(path), folder, execution, as_json)
+    as_client = _may_ask_service(folder, execution)
+    _start(Job.from_toml(path, as_client=as_client), folder, execution, as_json, as_client=as_client)
 
 
 def system_command(system: str) -> Any:
@@ -159,11 +160,13 @@ def system_command(system: str) -> Any:
         from distprove.job import Job
 
         subject: dict[str, Any] = {"program": program, "arguments": dict(arguments)} if program else {}
+        as_client = _may_ask_service(folder, execution)
+        told = partial(in_flags, settings=settings)
         try:
-            job = Job.from_options(system, title=title, **subject, **chosen.values)
+            job = Job.from_options(system, title=title, as_client=as_client, **subject, **chosen.values)
         except UsageError as error:
-            raise UsageError(in_flags(str(error), settings)) from None
-        _start(job, folder, execution, as_json)
+            raise UsageError(told(str(error))) from None
+        _start(job, folder, execution, as_json, as_client=as_client, told=told)
 
     def run_program(
         program: str,
@@ -223,7 +226,25 @@ def resume(
     run_job(run, None, settings=execution.given(), program=program, same_inputs=same_inputs, as_json=as_json)
 
 
-def _start(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
+def _may_ask_service(folder: RunFolder, execution: Execution) -> bool:
+    """Whether this user has a service, and the options leave the job to it."""
+    from distprove.cli.through_service import contact_here
+
+    own_way = folder.no_service or folder.resume_existing or folder.overwrite
+    return not own_way and all(value is None for value in execution.given().values()) and contact_here() is not None
+
+
+def _start(
+    job: Job,
+    folder: RunFolder,
+    execution: Execution,
+    as_json: bool,
+    *,
+    as_client: bool,
+    told: Callable[[str], str] = str,
+) -> None:
+    """Prove a job, by this user's service if it is checked `as_client` and may be that service's. `told` makes what the
+    command line says of a message about a job file."""
     from cluster.record.run import is_run
 
     out, resume_existing = folder.out, folder.resume_existing
@@ -240,15 +261,19 @@ def _start(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
         raise UsageError(
             f"{out} already holds a run: --resume continues it, if it is of this job, and --overwrite replaces it"
         )
-    own_way = folder.no_service or resume_existing or folder.overwrite or bool(job.code)
-    own_way = own_way or any(source.url is not None for source in job.sources)  # a service fetches nothing
-    if not own_way and job.executor == ExecutorSettings() and all(value is None for value in given.values()):
-        from distprove.cli.through_service import prove_with_service
+    own_way = bool(job.code) or any(source.url is not None for source in job.sources)  # a service fetches nothing
+    try:
+        if as_client and not own_way and job.executor == ExecutorSettings():
+            from distprove.cli.through_service import prove_with_service
 
-        view = prove_with_service(job, out)
-        if view is not None:
-            _show_ended(view, out, as_json)
-            return
+            view = prove_with_service(job, out)
+            if view is not None:
+                _show_ended(view, out, as_json)
+                return
+        if as_client:
+            job.options.check()
+    except UsageError as error:
+        raise UsageError(told(str(error))) from None
     run_job(out, job, resume_existing=resume_existing, overwrite=folder.overwrite, as_json=as_json)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distprove.errors import ServiceGone
+from distprove.host.beside import in_background
 from distprove.options import InputFile, settings_of
 
 if TYPE_CHECKING:
@@ -21,15 +23,18 @@ PATIENCE = 3600.0
 def prove_with_service(job: Job, out: Path) -> JobView | None:
     """Have this user's service prove a job into the run folder `out`, with its progress shown. None where no service
     runs on this machine. Raises KeyboardInterrupt where the job is cancelled, and what the service refuses it for."""
-    contact = _contact()
+    contact = contact_here()
     if contact is None:
         return None
     from cluster.service.client import Client
-    from distprove.cli.console import err, escape
 
-    err().print(f"[dim]proved by the service at {escape(contact.url)}; --no-service proves it here[/]")
+    # Rich takes longer to import than a service takes to read a job, and the service is at work meanwhile.
+    shown = in_background(partial(_show, contact), "distprove-notice")
     with Client(contact, patience=PATIENCE) as client:
-        view = client.submit(table_of(job), out=out, base=out.absolute().parent)
+        try:
+            view = client.submit(table_of(job), out=out, base=out.absolute().parent)
+        finally:
+            shown.result()
         try:
             view = _followed(client, view)
         except KeyboardInterrupt:
@@ -40,7 +45,14 @@ def prove_with_service(job: Job, out: Path) -> JobView | None:
     return view
 
 
-def _contact() -> Contact | None:
+def _show(contact: Contact) -> None:
+    from distprove.cli.console import err, escape
+
+    err().print(f"[dim]proved by the service at {escape(contact.url)}; --no-service proves it here[/]")
+
+
+def contact_here() -> Contact | None:
+    """The service of this user that runs on this machine; None without one."""
     from cluster.service.contact import CONTACT, contact_in, local_folder
 
     folder = local_folder()
@@ -69,6 +81,7 @@ def _plain(value: Any) -> Any:
 
 def _followed(client: Client, view: JobView) -> JobView:
     from cluster.scheduler.jobs import Progress
+    from distprove.cli import summary  # noqa: F401 - it shows the end, and has the time of the proof to be imported
     from distprove.cli.progress import shown
 
     with shown(view.id) as display:

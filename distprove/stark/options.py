@@ -122,6 +122,11 @@ class StarkOptions(Options):
     def check(self) -> None:
         from distprove.stark.programs import load_program
 
+        self.check_as_client()
+        if not names_code(self.program):
+            load_program(self.program, self.arguments)  # it refuses what no job can prove
+
+    def check_as_client(self) -> None:
         if self.prefer not in BLOWUPS:
             raise UsageError(f"prefer must be {' or '.join(BLOWUPS)}, not {self.prefer!r}")
         if self.blowup not in (None, 2, 4, 8):
@@ -135,8 +140,6 @@ class StarkOptions(Options):
             raise UsageError("`tree_wires` is for jobs that end in one proof (`one_proof`)")
         for source in self.sources:
             require_file(source.name, source.path)
-        if not names_code(self.program):
-            load_program(self.program, self.arguments)  # it refuses what no job can prove
 
 
 def check_one_proof(engine: str, hash: str) -> None:

@@ -123,6 +123,24 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
         }
 
 
+def test_a_services_client_imports_nothing_that_computes() -> None:
+    """Its start is a part of each job's time."""
+    script = (
+        "import sys\n"
+        "from distprove.cli import app, progress, prove, summary, through_service\n"
+        "from distprove.job import Job\n"
+        "import cluster.record.run, cluster.service.client\n"
+        "Job.from_options('stark', program='riscv', arguments={'elf': __file__}, as_client=True)\n"
+        "print(*{name.partition('.')[0] for name in sys.modules}, 'kernels._native' in sys.modules)"
+    )
+    script = script.replace("__file__", repr(str(Path(__file__))))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    *found, computes = done.stdout.split()
+    assert computes == "False", done.stderr
+    assert {"cluster", "rich"} <= {*found}
+    assert not {*found} & {"numpy", "ray", "psutil", "aiohttp", "cupy", "cuda"}
+
+
 FIRST = """
 import sys
 from cluster import opening

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.record.partitions import PartitionView
-from cluster.scheduler.views import KeyView, WorkerView
+from cluster.scheduler.told import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
 from cluster.service.http.server import Options, Server
 from cluster.service.metrics import ServiceMetrics
