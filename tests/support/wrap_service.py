@@ -145,6 +145,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=3, help="jobs with the input of the first")
     parser.add_argument("--others", type=int, default=2, help="jobs with inputs of their own")
     parser.add_argument("--plain", type=int, default=0, help="jobs without a wrap")
+    parser.add_argument("--seconds", type=float, default=1e9, help="seconds after which no other job begins")
     parser.add_argument("--security", default="126")
     parser.add_argument("--grinding", default="16")
     parser.add_argument("--segment", help="cycles of a segment")
@@ -160,13 +161,16 @@ def main() -> None:
     names += [(f"other{k}", k + 1, WRAP) for k in range(given.others)]
     names += [(f"plain{k}", 0, PLAIN) for k in range(given.plain)]
     told: list[dict[str, Any]] = []
+    end = time.monotonic() + given.seconds
     service = folder / "state" / "distprove" / "service"
     command(folder, "up", *options)
     try:
-        for name, less, end in names:
-            told.append(job(folder, name, given.cycles - less * CYCLES_A_NUMBER, [*kind, *end]))
+        for name, less, ends_in in names:
+            if time.monotonic() > end:
+                break
+            told.append(job(folder, name, given.cycles - less * CYCLES_A_NUMBER, [*kind, *ends_in]))
             with connect(service) as client:
-                view = max(client.jobs(), key=lambda view: view.submitted)
+                view = max(client.list(), key=lambda view: view.submitted)
             for mark in ("submitted", "started", "first_proof", "ended"):
                 told[-1][mark] = round((getattr(view, mark) or 0.0) - told[-1]["began"], 3)
             _show(told[-1])
@@ -174,7 +178,7 @@ def main() -> None:
             given.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
     finally:
         command(folder, "down")
-    if given.jobs:
+    if (folder / "warm0" / "calldata.hex").exists():
         command(folder, "verify", "warm0", "--security", given.security, "--wrap-vk", "warm0/verification_key.json")
 
 
