@@ -346,6 +346,7 @@ class CudaDevice:
         self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
         # Made once: every proof asks for `info`, and looking up what is installed takes over a millisecond.
         self._details = {
+            "share": share,
             "index": index,
             "uuid": uuid_of(index),
             "arch": self.arch,

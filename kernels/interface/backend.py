@@ -69,6 +69,11 @@ class DeviceInfo:
     memory_budget: int
     details: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other backend shares the device, as far as that is known."""
+        return int(self.details.get("share", 1)) == 1
+
 
 class Backend(ABC):
     """One device. One thread at a time computes; others may stage arrays and wait for the `result` of points."""

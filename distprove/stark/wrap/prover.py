@@ -140,8 +140,10 @@ class WrappedProver(OneProofProver):
 
     def _begin_witness(self, partition: Partition, second: PartitionProof) -> None:
         """Begin the witness of the wrap above a second root, on the host, while the device proves the root. The wrap
-        may be another prover's."""
-        if self._backend.info().kind == "cpu":
+        may be another prover's: it is where another one shares the device, since that is idle while this one proves the
+        root."""
+        info = self._backend.info()
+        if info.kind == "cpu" or not info.alone:
             return
         key, threads, salt = self._second_key(partition), self._backend.threads, self._new_salt()
 

@@ -165,6 +165,20 @@ def test_a_witness_begins_with_the_second_root(
     assert not prover._begun
 
 
+def test_no_witness_begins_where_another_prover_is_idle(
+    key: Path, tapes: list[Any], device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one on the device makes the wrap, while this one's host is at the root."""
+    *_, planned, _, _ = Job.from_options("stark", **OPTIONS, wrap_key=str(key)).load().plan()
+    second = PartitionProof("wrap", bytes(32), (1,), {})
+    monkeypatch.setattr(OneProofProver, "prove_partition", lambda *_: (second, StepTimes()))
+    prover, info = opened(wrapped_system(key), device), device.info()
+    monkeypatch.setattr(device, "info", lambda: replace(info, details={**info.details, "share": 2}))
+    prover.prove_partition(replace(planned, job="a"), Witness("none", {}))
+    assert not prover._begun
+    prover.close()
+
+
 def test_a_prover_on_the_cpu_opens_nothing_ahead(key: Path, tapes: list[Any]) -> None:
     with CpuBackend(threads=1) as cpu:
         prover = opened(wrapped_system(key), cpu)
