@@ -26,6 +26,7 @@ class JobOptions(TypedDict, total=False):
     comm_d_new: str | None
     comm_r_new: str | None
     comm_r_old: str | None
+    commitment_hash: str
     contract: bool
     engine: str | None
     gnark_pk: File | None

@@ -44,15 +44,17 @@ def verify(
     """
     from distprove.formats.files import read_bounded
     from distprove.groth16 import gnark
-    from distprove.groth16.gnark_commitments import HASHES, verify_committed
+    from distprove.groth16.committed.hashes import HASHES
+    from distprove.groth16.committed.verifier import verify_committed
 
     if commitment_hash not in HASHES:
         raise UsageError(f"--commitment-hash is one of {', '.join(HASHES)}, not {commitment_hash!r}")
     made = gnark.parse_committed_proof(read_bounded(proof, gnark.MAX_PROOF_BYTES), str(proof))
-    trusted = gnark.parse_committed_key(read_bounded(vk, gnark.MAX_KEY_BYTES), made.proof.curve, str(vk))
+    data = read_bounded(vk, gnark.MAX_KEY_BYTES)
+    trusted = gnark.parse_committed_key(data, made.proof.curve, str(vk), commitment_hash=commitment_hash)
     key = trusted.key
     values = gnark.parse_public(read_bounded(public, gnark.MAX_KEY_BYTES), key.curve, str(public))
-    if not verify_committed(trusted, values, made, commitment_hash):
+    if not verify_committed(trusted, values, made):
         raise InvalidProof(f"{proof}: the proof does not hold for these public values under this key")
     if (weakness := trusted.weakness) is not None:
         warn(weakness)
@@ -86,6 +88,7 @@ def export(
 ) -> None:
     """Write the key and the proof of every partition in gnark's files, which its Go verifier reads."""
     from cluster.record.run import read_proof
+    from distprove.groth16.committed.hashes import DEFAULT
     from distprove.groth16.export import GNARK_KEY, export_for_gnark
 
     loaded = read_proof(run)
@@ -93,7 +96,30 @@ def export(
         raise UsageError(f"gnark verifies proofs of groth16, and this one is of {loaded.system}")
     names = export_for_gnark(loaded, destination)
     out().print(f"{len(names)} partitions in {escape(str(destination))}, with {GNARK_KEY}")
+    if (hashed := loaded.verification_key.get("commitment_hash", DEFAULT)) != DEFAULT:
+        out().print(f"Commitments are hashed by {escape(hashed)}: name it to `gnark verify` as --commitment-hash")
     out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
+
+
+@app.command("exporter")
+@reports_errors
+def exporter(
+    destination: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to make for the package."), Writes(None)
+    ],
+) -> None:
+    """Write the Go package that takes a circuit (.r1cs) and its witnesses (.wtns) out of gnark.
+
+    Copy it into your Go project. It needs nothing but gnark 0.14.
+    """
+    from importlib.resources import files
+
+    from distprove.formats.folder import Folder
+
+    package = files("distprove.groth16").joinpath("go").joinpath("export.go").read_bytes()
+    with Folder.make(destination, private=False) as folder:
+        folder.write_new("export.go", package)
+    out().print(f"export.go in {escape(str(destination))}: R1CS, Witness and CommittedWitness write the files of a job")
 
 
 @app.command("key")

@@ -10,9 +10,9 @@ from distprove.errors import InvalidProof, VanillaMismatch
 from distprove.filecoin.kinds import statement_of
 from distprove.filecoin.sectors import types_of
 from distprove.filecoin.statement import Statement, digest_of
+from distprove.groth16.job_verifier import Groth16Verifier
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.verifier import Groth16Verifier
 from distprove.groth16.zcash import proof_to_bytes
 from distprove.proof import check_fields
 from distprove.system import PartitionProof

@@ -39,6 +39,7 @@ class DeviceKey:
     wires_b: HostArray | None
     monomial: bool
     verification_key: VerificationKey
+    commitment_bases = ()
 
     @property
     def nnz(self) -> int:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
-    from distprove.groth16.keyfile import read_verification_key
-    from distprove.groth16.keys import VerificationKey
-    from distprove.groth16.verifier import Groth16Verifier
+    from distprove.groth16.committed.key import key_from_dict
+    from distprove.groth16.job_verifier import Groth16Verifier
+    from distprove.groth16.keyfile import read_trusted_key
 
-    own = VerificationKey.from_dict(own_key)
-    given = own if vk is None else read_verification_key(vk)
+    own = key_from_dict(own_key)
+    given = own if vk is None else read_trusted_key(vk, own)
     if own.digest() != given.digest():  # the file says whose key it is twice, and both must be true
         raise InvalidProof(
             f"the proof is for key {own.digest().hex()[:16]}..., not for {given.digest().hex()[:16]}... that is given"

@@ -9,7 +9,7 @@ without flags, but for infinity over BLS12-381. Numbers are big-endian.
 - A public witness: the counts of public, secret and all values (4 bytes each), and the values of 32 bytes.
 
 Circuits with commitments (gnark's `api.Commit`, and its range checks) have a verifier of another kind
-(`gnark_commitments.py`), whose key ends with two points of G2 for each commitment.
+(`committed`), whose key ends with two points of G2 for each commitment.
 """
 
 from __future__ import annotations
@@ -20,8 +20,15 @@ import numpy as np
 
 from distprove.errors import FormatError, InputError
 from distprove.groth16 import points
+from distprove.groth16.committed.hashes import DEFAULT
+from distprove.groth16.committed.key import (
+    MAX_COMMITMENTS,
+    AnyVerificationKey,
+    CommitmentKey,
+    CommittedKey,
+    CommittedProof,
+)
 from distprove.groth16.compressed_points import GNARK_BN254, ZCASH, Form
-from distprove.groth16.gnark_commitments import CommitmentKey, CommittedKey, CommittedProof
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
@@ -32,7 +39,6 @@ FORMS = {form.curve.name: form for form in (GNARK_BN254, ZCASH)}
 """The forms of points, by the names of their curves."""
 MAX_PROOF_BYTES = 1 << 12
 MAX_KEY_BYTES = 1 << 24
-MAX_COMMITMENTS = 16
 _COUNT, _WIRE, _SCALAR = 4, 8, 32
 _RAW_INFINITY = 0x40
 """The first byte of infinity in full over BLS12-381."""
@@ -137,16 +143,20 @@ def _proof(reader: _Reader) -> CommittedProof:
 
 def _committed(what: str) -> InputError:
     return InputError(
-        f"{what}: of a circuit with commitments (gnark's api.Commit, range checks); only `gnark verify` takes those"
+        f"{what}: of a circuit with commitments (gnark's api.Commit, range checks), which only `gnark verify` and jobs "
+        "under gnark's keys take"
     )
 
 
-def format_proof(proof: Groth16Proof) -> bytes:
-    """A proof as gnark's `WriteTo` writes it: compressed, without commitments."""
+def format_proof(made: Groth16Proof | CommittedProof) -> bytes:
+    """A proof as gnark's `WriteTo` writes it: compressed."""
+    proof, commitments = (made.proof, list(made.commitments)) if isinstance(made, CommittedProof) else (made, [])
     form = form_of(proof.curve)
-    none = form.compress(Group.G1, point_from_ints(proof.curve, Group.G1, None))
+    none = point_from_ints(proof.curve, Group.G1, None)
+    knowledge = made.knowledge if isinstance(made, CommittedProof) else none
     three = ((Group.G1, proof.a), (Group.G2, proof.b), (Group.G1, proof.c))
-    return b"".join(form.compress(*each) for each in three) + bytes(_COUNT) + none
+    listed = b"".join(form.compress(Group.G1, point) for point in (*commitments, knowledge))
+    return b"".join(form.compress(*each) for each in three) + len(commitments).to_bytes(_COUNT, "big") + listed
 
 
 # -- verifying keys ----------------------------------------------------------------------------------------------------
@@ -164,8 +174,11 @@ def parse_verifying_key(data: bytes, curve: Curve, what: str = "verifying key") 
     return read.key
 
 
-def parse_committed_key(data: bytes, curve: Curve, what: str = "verifying key") -> CommittedKey:
-    """A key as `parse_verifying_key` reads it, with as many commitments as it has. Raises FormatError, InvalidKey."""
+def parse_committed_key(
+    data: bytes, curve: Curve, what: str = "verifying key", *, commitment_hash: str = DEFAULT
+) -> CommittedKey:
+    """A key as `parse_verifying_key` reads it, with as many commitments as it has. How these are hashed is not in the
+    file. Raises FormatError, InvalidKey."""
     reader = _Reader(form_of(curve), data, what)
     alpha1, _ = reader.point(Group.G1, "alpha"), reader.point(Group.G1, "beta in G1")
     beta2, gamma2 = reader.point(Group.G2, "beta"), reader.point(Group.G2, "gamma")
@@ -181,7 +194,7 @@ def parse_committed_key(data: bytes, curve: Curve, what: str = "verifying key") 
         keys = tuple(_commitment_key(reader, k) for k in range(reader.commitments()))
     reader.end()
     key = VerificationKey(curve, alpha1=alpha1, beta2=beta2, gamma2=gamma2, delta2=delta2, ic=ic)
-    return CommittedKey(key, committed, keys)
+    return CommittedKey(key, committed, keys, commitment_hash)
 
 
 def _commitment_key(reader: _Reader, place: int) -> CommitmentKey:
@@ -189,10 +202,11 @@ def _commitment_key(reader: _Reader, place: int) -> CommitmentKey:
     return CommitmentKey(g, g_sigma_neg)
 
 
-def format_verifying_key(key: VerificationKey) -> bytes:
+def format_verifying_key(given: AnyVerificationKey) -> bytes:
     """A key as gnark's `WriteTo` writes it, compressed. [beta]_1 and [delta]_1, which a verification key
     of ours lacks and no verifier uses, are infinity."""
-    form = form_of(key.curve)
+    own = given if isinstance(given, CommittedKey) else CommittedKey(given)
+    key, form = own.key, form_of(own.curve)
     none = point_from_ints(key.curve, Group.G1, None)
     listed = (
         *((Group.G1, key.alpha1), (Group.G1, none), (Group.G2, key.beta2), (Group.G2, key.gamma2)),
@@ -200,7 +214,12 @@ def format_verifying_key(key: VerificationKey) -> bytes:
     )
     head = b"".join(form.compress(*each) for each in listed)
     ic = b"".join(form.compress(Group.G1, point) for point in key.ic)
-    return head + len(key.ic).to_bytes(_COUNT, "big") + ic + bytes(2 * _COUNT)
+    tail = [len(own.committed).to_bytes(_COUNT, "big")]
+    for wires in own.committed:
+        tail += [len(wires).to_bytes(_COUNT, "big"), *(wire.to_bytes(_WIRE, "big") for wire in wires)]
+    tail.append(len(own.commitment_keys).to_bytes(_COUNT, "big"))
+    tail += [form.compress(Group.G2, point) for each in own.commitment_keys for point in (each.g, each.g_sigma_neg)]
+    return head + len(key.ic).to_bytes(_COUNT, "big") + ic + b"".join(tail)
 
 
 # -- public witnesses --------------------------------------------------------------------------------------------------

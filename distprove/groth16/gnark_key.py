@@ -3,15 +3,16 @@
     domain    size u64 | 1/size | generator | 1/generator | coset shift | 1/shift (32 bytes each) | precomputed u8
     points    [alpha]_1 | [beta]_1 | [delta]_1 | A | B | Z | K | [beta]_2 | [delta]_2 | B in G2
     wires     number u64 | A's at infinity u64 | B's u64 | a byte for each wire: A at infinity | the same for B
-    commitments   count u32
+    commitments   count u32, then for each: B | sigma B
 
 Numbers are big-endian; a vector is its count, u32, and its points, all of a file compressed or all in full. A and B
-have points for the wires that are not at infinity, K one for each private wire. Z_i is [tau^j (tau^n - 1) / delta]_1
-for i from 0 to n - 2, with j the bits of i reversed.
+have points for the wires that are not at infinity, K one for each private wire that is neither committed to nor a
+commitment's hash; those that are committed to have their points in their commitment's B. Z_i is
+[tau^j (tau^n - 1) / delta]_1 for i from 0 to n - 2, with j the bits of i reversed.
 
 Row i of the constraints belongs to the domain's point w^i, and there are no further rows. The points for public wires
 and [gamma]_2 are in the verifying key alone. The circuit is in neither: a `.r1cs` file has it, with wires in gnark's
-order. Keys with commitments (gnark's `api.Commit`) are refused: their proofs are of another kind.
+order. That file also says which wires the commitments of a circuit are of (`committed.wires`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import CurveMismatch, FormatError, InputError, InvalidKey
+from distprove.errors import CurveMismatch, FormatError, InvalidKey
 from distprove.groth16 import gnark, points
 from distprove.groth16.binfile import Bytes, Source, load
+from distprove.groth16.committed.hashes import DEFAULT
+from distprove.groth16.committed.key import MAX_COMMITMENTS, AnyVerificationKey, CommittedKey
+from distprove.groth16.committed.wires import CommitmentWires, read_commitment_wires
 from distprove.groth16.compressed_points import ZCASH, Form
-from distprove.groth16.key import KeyPoints
-from distprove.groth16.keys import VerificationKey
+from distprove.groth16.key import CommitmentBasis, KeyPoints
 from distprove.groth16.params import wires_of
 from distprove.groth16.points import Words
 from distprove.groth16.qap import Qap
@@ -146,8 +149,9 @@ class GnarkKey:
     wires_a: NDArray[np.uint32] = field(repr=False)
     """The wire of each point of A."""
     wires_b: NDArray[np.uint32] = field(repr=False)
-    verification_key: VerificationKey = field(repr=False)
+    verification_key: AnyVerificationKey = field(repr=False)
     data: Bytes = field(repr=False)
+    commitment_bases: tuple[CommitmentBasis, ...] = ()
 
     monomial = True
     contributions = ()
@@ -187,13 +191,20 @@ class GnarkKey:
 
 
 def read_gnark_key(
-    source: Source, verifying_key: bytes, circuit: R1csFile, *, name: str | None = None, vk_name: str = "verifying key"
+    source: Source,
+    verifying_key: bytes,
+    circuit: R1csFile,
+    *,
+    name: str | None = None,
+    vk_name: str = "verifying key",
+    commitment_hash: str = DEFAULT,
 ) -> GnarkKey:
     """Read a proving key of gnark for a circuit, whose field decides the curve. `verifying_key` is the content of the
-    verifying key's file. The points are not checked to be in their groups (see `key_check`).
+    verifying key's file, and `commitment_hash` a key of HASHES. The points are not checked to be in their groups (see
+    `key_check`).
 
     Raises FormatError for a file that is not one, InvalidKey for one of another circuit or verifying key, InputError
-    for a key with commitments, or when it cannot be read.
+    when it cannot be read.
     """
     form = gnark.form_of(circuit.curve)
     data, name = load(source, name)
@@ -207,15 +218,12 @@ def read_gnark_key(
     b2 = reader.vector(Group.G2, "B2")
     wires, infinite_a, infinite_b = (reader.number(_SIZE, "wires") for _ in range(3))
     at_a, at_b = reader.flags(wires, "infinity of A"), reader.flags(wires, "infinity of B")
-    if reader.number(_COUNT, "commitments"):
-        raise InputError(
-            f"{name}: a key of a circuit with commitments (gnark's api.Commit, range checks), which this prover does "
-            "not know"
-        )
+    bases = _bases(reader)
     reader.finish()
     if (int(at_a.sum()), int(at_b.sum())) != (infinite_a, infinite_b):
         raise FormatError(f"{name}: its flags of infinity are not as many as it says")
-    vk = gnark.parse_verifying_key(verifying_key, circuit.curve, vk_name)
+    verifies = gnark.parse_committed_key(verifying_key, circuit.curve, vk_name, commitment_hash=commitment_hash)
+    vk = verifies.key
     for point, ours, theirs in (("alpha", alpha1, vk.alpha1), ("beta", beta2, vk.beta2), ("delta", delta2, vk.delta2)):
         if not np.array_equal(ours, theirs):
             raise InvalidKey(f"{name}: another {point} than in {vk_name}: keys of two set-ups")
@@ -225,11 +233,13 @@ def read_gnark_key(
         ("points of A", len(a), wires - infinite_a),
         ("points of B in G1", len(b1), wires - infinite_b),
         ("points of B in G2", len(b2), wires - infinite_b),
-        ("points of K", len(k), circuit.n_vars - circuit.n_public - 1),
-        ("public values", vk.n_public, circuit.n_public),
+        ("public values", verifies.n_public, circuit.n_public),
         ("rows of the domain", domain, _domain_of(circuit.n_constraints)),
         ("points of Z", len(z), domain - 1),
     )
+    commitment_bases = _commitment_bases(name, bases, verifies, circuit)
+    apart = sum(1 + len(each.basis) for each in commitment_bases)
+    _check_counts(name, ("points of K", len(k), circuit.n_vars - circuit.n_public - 1 - apart))
     h = GnarkPoints(z.section, form, Group.G1, z.raw, _reversed_bits(domain)[: domain - 1])
     key_points = KeyPoints(
         alpha1=alpha1,
@@ -253,9 +263,53 @@ def read_gnark_key(
         points=key_points,
         wires_a=np.flatnonzero(~at_a).astype(np.uint32),
         wires_b=np.flatnonzero(~at_b).astype(np.uint32),
-        verification_key=vk,
+        verification_key=verifies if commitment_bases else vk,
         data=data,
+        commitment_bases=commitment_bases,
     )
+
+
+def _bases(reader: _Reader) -> list[tuple[GnarkPoints, GnarkPoints]]:
+    """The points of each commitment, and these times sigma. Raises FormatError."""
+    count = reader.number(_COUNT, "commitments")
+    if count > MAX_COMMITMENTS:
+        raise FormatError(f"{reader.name}: {count} commitments, of {MAX_COMMITMENTS} at most")
+    found = []
+    for k in range(count):
+        basis, sigma = (reader.vector(Group.G1, f"{part} of commitment {k}") for part in ("B", "sigma B"))
+        if len(basis) != len(sigma):
+            raise FormatError(f"{reader.name}: commitment {k} has {len(basis)} points and {len(sigma)} times sigma")
+        found.append((basis, sigma))
+    return found
+
+
+def _commitment_bases(
+    name: str, bases: list[tuple[GnarkPoints, GnarkPoints]], key: CommittedKey, circuit: R1csFile
+) -> tuple[CommitmentBasis, ...]:
+    """What each commitment is made under, if proving key, verifying key and circuit agree. Raises InvalidKey."""
+    wires = read_commitment_wires(circuit)
+    if bases and not wires:
+        raise InvalidKey(
+            f"{name}: a key of a circuit with commitments (gnark's api.Commit, range checks), and the r1cs does not "
+            "say of which wires they are: write it with the Go package of `distprove gnark exporter`"
+        )
+    _check_counts(
+        name, ("commitments", len(bases), len(wires)), ("commitments to verify", len(key.committed), len(bases))
+    )
+    for k, ((basis, _), each) in enumerate(zip(bases, wires, strict=True)):
+        _check_counts(name, (f"points of commitment {k}", len(basis), len(each.private)))
+        if key.committed[k] != _as_verified(each, wires, circuit.n_public):
+            raise InvalidKey(
+                f"{name}: commitment {k} is hashed with other wires in the verifying key than in the circuit: keys of "
+                "another circuit"
+            )
+    return tuple(CommitmentBasis(each, *pair) for each, pair in zip(wires, bases, strict=True))
+
+
+def _as_verified(own: CommitmentWires, all_wires: tuple[CommitmentWires, ...], n_public: int) -> tuple[int, ...]:
+    """The wires that are hashed with a commitment as a verifier counts them: public ones, and then the hashes."""
+    places = {each.hash: n_public + 1 + k for k, each in enumerate(all_wires)}
+    return tuple(places.get(wire, wire) for wire in own.hashed)
 
 
 def _domain(curve: Curve, data: Bytes, name: str) -> tuple[int, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from distprove.groth16.committed.wires import CommitmentWires
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.sparse import SparseRows
 from kernels.maths.curves import Curve, Group
@@ -52,10 +54,21 @@ class KeyPoints:
     b1: Array
     b2: Array
     c: Array
-    """One point for each private wire."""
+    """One point for each private wire that no commitment is of and that is no commitment's hash."""
     h: Array
     """One point for each row of the domain, in the Lagrange basis of the odd coset; or one fewer, in the monomial basis
     (see `dev_points`)."""
+
+
+@dataclass(frozen=True)
+class CommitmentBasis:
+    """What a commitment to wires is made under."""
+
+    wires: CommitmentWires
+    basis: Points
+    """One point for each private wire that it is of, in their order."""
+    sigma: Points
+    """These times sigma, for the proof of knowledge."""
 
 
 class LoadableKey(Protocol):
@@ -83,6 +96,10 @@ class LoadableKey(Protocol):
     @property
     def wires_b(self) -> HostArray | None:
         """The wire of each B1 and B2 point, as in `wires_a`."""
+
+    @property
+    def commitment_bases(self) -> Sequence[CommitmentBasis]:
+        """What each commitment to wires is made under; nothing but for circuits with commitments."""
 
     @property
     def monomial(self) -> bool:

@@ -19,11 +19,13 @@ import numpy as np
 
 from distprove.errors import InvalidKey
 from distprove.groth16.combinations import coefficients, combination, same_pairing
+from distprove.groth16.committed.key import CommittedKey
 from distprove.groth16.key import Points, ProvingKey
 from distprove.groth16.keyfile import AnyProvingKey
 from distprove.groth16.params import EncodedPoints, ParamsKey, wires_of
 from distprove.groth16.vectors import finite
 from distprove.groth16.zkey import ZKey
+from kernels.cpu.group import neg
 from kernels.host import cache
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
@@ -115,6 +117,11 @@ def _sections(zkey: ProvingKey) -> tuple[tuple[str, Group, Points], ...]:
         ("B2", Group.G2, points.b2),
         ("L" if zkey.monomial else "C", Group.G1, points.c),
         ("H", Group.G1, points.h),
+        *(
+            (f"{title} of commitment {k}", Group.G1, vector)
+            for k, each in enumerate(zkey.commitment_bases)
+            for title, vector in (("B", each.basis), ("sigma B", each.sigma))
+        ),
     )
 
 
@@ -177,4 +184,13 @@ def find_damage(key: AnyProvingKey, backend: Backend) -> str | None:
     sum1, sum2 = (combination(curve, g, v, factors, backend) for g, v in ((Group.G1, b1), (Group.G2, b2)))
     if not same_pairing(curve, (sum1, two), (one, sum2)):
         return "the points of B1 and of B2 are not those of the same wires"
+    verifies = key.verification_key
+    keys = verifies.commitment_keys if isinstance(verifies, CommittedKey) else ()
+    for k, (made, each) in enumerate(zip(key.commitment_bases, keys, strict=True)):
+        if not len(made.basis):
+            continue
+        factors = coefficients(curve, len(made.basis))
+        sum1, sum2 = (combination(curve, Group.G1, v[:], factors, backend) for v in (made.basis, made.sigma))
+        if not same_pairing(curve, (sum2, each.g), (neg(curve, Group.G1, sum1), each.g_sigma_neg)):
+            return f"the points of commitment {k} and those times sigma are not those of the same wires"
     return None

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError, UsageError
+from distprove.formats.files import read_bounded
 from distprove.groth16 import snarkjs
 from distprove.groth16.binfile import load
-from distprove.groth16.gnark import MAX_KEY_BYTES
+from distprove.groth16.committed.hashes import DEFAULT
+from distprove.groth16.committed.key import AnyVerificationKey, CommittedKey
+from distprove.groth16.gnark import MAX_KEY_BYTES, parse_committed_key
 from distprove.groth16.gnark_key import GnarkKey, read_gnark_key
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import VK_SUFFIX, Constraints, ParamsKey, read_params, read_vk
@@ -32,6 +35,15 @@ def read_verification_key(path: Path) -> VerificationKey:
     return read_vk(path) if path.suffix == VK_SUFFIX else snarkjs.read_verification_key(path)
 
 
+def read_trusted_key(path: Path, like: AnyVerificationKey) -> AnyVerificationKey:
+    """The key that a verifier trusts, of the kind that a proof carries: for a circuit with commitments gnark's
+    verifying key, whose file does not say how they are hashed. Raises as `read_verification_key`."""
+    if not isinstance(like, CommittedKey):
+        return read_verification_key(path)
+    data = read_bounded(path, MAX_KEY_BYTES)
+    return parse_committed_key(data, like.curve, str(path), commitment_hash=like.commitment_hash)
+
+
 def read_key(
     files: Mapping[str, Path | NDArray[np.uint8]],
     name: str,
@@ -39,10 +51,12 @@ def read_key(
     circuit: str | None = None,
     ceremony: bool = False,
     threads: int = 1,
+    commitment_hash: str = DEFAULT,
 ) -> AnyProvingKey:
     """Read the proving key in `files`, "zkey", "params" or "gnark_pk", which errors call `name`. The circuit of a
     "params" is "r1cs" among the files, or else the one in Python named `circuit`. A "gnark_pk" has "gnark_vk" and
-    "r1cs" beside it. `ceremony` is for `read_zkey`, `threads` for `read_params`. Raises InputError and its subclasses;
+    "r1cs" beside it. `ceremony` is for `read_zkey`, `threads` for `read_params`, `commitment_hash` for
+    `read_gnark_key`. Raises InputError and its subclasses;
     UsageError for a circuit that is not there."""
     if "zkey" in files:
         return read_zkey(files["zkey"], name=name, ceremony=ceremony)
@@ -51,7 +65,14 @@ def read_key(
         if vk.nbytes > MAX_KEY_BYTES:
             raise FormatError(f"{vk_name}: larger than {MAX_KEY_BYTES} bytes")
         opened_r1cs = open_r1cs(files["r1cs"], name=f"the circuit of {name}")
-        return read_gnark_key(files["gnark_pk"], vk.tobytes(), opened_r1cs, name=name, vk_name=vk_name)
+        return read_gnark_key(
+            files["gnark_pk"],
+            vk.tobytes(),
+            opened_r1cs,
+            name=name,
+            vk_name=vk_name,
+            commitment_hash=commitment_hash,
+        )
 
     def opened() -> Constraints:
         if "r1cs" in files or circuit is None:

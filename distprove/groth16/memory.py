@@ -5,6 +5,7 @@ A proof has five stages. Beside what they share (the key's resident parts, the t
 each holds, with w the witness and v a vector of the domain's size:
 
     witness        w
+    commitments    w, the elements of a commitment's wires, scratch of an MSM; only under keys with commitments
     witness_msm    w, the elements that are picked out of it for an MSM, its scratch
     products       w, 2 v, and a matrix that is not resident
     quotient       3 v, a transform's scratch
@@ -29,7 +30,7 @@ from kernels.host.units import format_bytes
 from kernels.interface.backend import Backend
 from kernels.interface.sparse import SparseRows
 from kernels.interface.vectors import TransformBytes
-from kernels.maths.curves import Curve
+from kernels.maths.curves import Curve, Group
 
 MATRICES, QUOTIENT, WHOLE = "matrices", "quotient", "whole"
 GIVEN_UP = ("h", MATRICES, "b2", "c", "a", "b1")
@@ -63,9 +64,11 @@ class KeyShape:
     entries: tuple[int, ...]
     """Number of entries of A and of B."""
     picked: tuple[int, ...]
-    """Number of wires that are picked out of a witness, for A and for B where not every wire has a point."""
+    """Number of wires that are picked out of a witness, for A, B and C where not every wire has a point."""
     on_device: bool = False
     """Whether the points are in the backend's memory already."""
+    committed: tuple[int, ...] = ()
+    """Number of wires that each commitment is of."""
 
     @classmethod
     def of(cls, key: LoadableKey, vectors: KeyVectors, matrices: Collection[SparseRows]) -> KeyShape:
@@ -77,8 +80,9 @@ class KeyShape:
             key.monomial,
             {name: len(vector) for name, vector in vectors.points.items()},
             tuple(matrix.nnz for matrix in matrices),
-            tuple(len(wires) for wires in (vectors.wires_a, vectors.wires_b) if wires is not None),
+            tuple(len(wires) for wires in (vectors.wires_a, vectors.wires_b, vectors.wires_c) if wires is not None),
             on_device=not isinstance(key.points.a[:1], np.ndarray),
+            committed=tuple(len(each.basis) for each in key.commitment_bases if len(each.basis)),
         )
 
     def bytes_of(self, section: str) -> int:
@@ -159,12 +163,14 @@ class _Sizes:
     vector: int
     witness: int
     picked: tuple[int, ...]
-    """Bytes of the scalars that are picked out of a witness, for A and for B where not every wire has a point."""
+    """Bytes of the scalars that are picked out of a witness, for A, B and C where not every wire has a point."""
     on_use: int
     """The larger one of the matrices, where they are not resident."""
     transforms: TransformBytes
     scratch: Mapping[str, int]
     """Scratch of each section's MSM."""
+    commitments: int = 0
+    """Most bytes beside the witness while the commitments are made: scalars, and scratch of their MSMs."""
 
     @property
     def recorded_proof(self) -> int:
@@ -196,6 +202,11 @@ class _Sizes:
                 memory = tables.get(section, shape.bytes_of(section))
                 key += groups.table_bytes(shape.curve, group, n, memory) if here else 0
                 scratch[section] = groups.msm_scratch(shape.curve, group, n, memory=memory, streamed=not here)
+        beside = 0
+        for n in shape.committed:
+            memory = committed_bytes(shape.curve, n)
+            key += 2 * groups.table_bytes(shape.curve, Group.G1, n, memory) + matrix_bytes(n, n)
+            beside = max(beside, fr.bytes * n + groups.msm_scratch(shape.curve, Group.G1, n, memory=memory))
         return cls(
             key,
             fr.bytes * shape.domain_size,
@@ -204,7 +215,13 @@ class _Sizes:
             max(matrices) if on_use else 0,
             backend.vectors.transform_bytes(fr, shape.domain_size.bit_length() - 1, 3 if shape.monomial else 2),
             scratch,
+            beside,
         )
+
+
+def committed_bytes(curve: Curve, n: int) -> int:
+    """Bytes that the table of a commitment's points may take: they have no multiples."""
+    return 8 * curve.point_limbs(Group.G1) * n
 
 
 def _stages(sizes: _Sizes, witnesses: int, kept: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -213,12 +230,15 @@ def _stages(sizes: _Sizes, witnesses: int, kept: Mapping[str, int] | None = None
     kept = kept or {}
     scratch = {section: 0 if section in kept else nbytes for section, nbytes in sizes.scratch.items()}
     shared = sizes.key + sizes.transforms.tables + (witnesses - 1) * sizes.witness + sum(kept.values())
+    first = {"witness": shared + sizes.witness}
+    if sizes.commitments:
+        first["commitments"] = shared + sizes.witness + sizes.commitments
     if WHOLE in kept:
-        return {"witness": shared + sizes.witness}
+        return first
     quotient = 2 * sizes.vector if QUOTIENT in kept else 3 * sizes.vector + sizes.transforms.scratch
     summing = max(sizes.picked, default=0) + max(scratch[name] for name in ("a", "b1", "b2", "c"))
     return {
-        "witness": shared + sizes.witness,
+        **first,
         "witness_msm": shared + sizes.witness + summing,
         "products": shared + sizes.witness + 2 * sizes.vector + sizes.on_use,
         QUOTIENT: shared + quotient,

@@ -8,6 +8,7 @@ from pathlib import Path
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import require_file
 from distprove.formats.names import is_name
+from distprove.groth16.committed.hashes import DEFAULT, HASHES
 from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
 
@@ -24,6 +25,12 @@ class Groth16Options(Options):
         "a proving key of gnark's in place of a zkey, with `gnark_vk` and `r1cs`", flag="--gnark-pk"
     )
     gnark_vk: Path | None = setting("the verifying key of `gnark_pk`", flag="--gnark-vk")
+    commitment_hash: str = setting(
+        "the hash of commitments of gnark's circuits: its default, or `keccak256` or `sha256`, as for its contracts",
+        DEFAULT,
+        flag="--commitment-hash",
+        choices=tuple(HASHES),
+    )
     r1cs: Path | None = setting(
         "the circuit that `params` or `gnark_pk` is for, where no `circuit` is named; beside a zkey it tells a bad "
         "witness from a damaged key",
@@ -72,6 +79,8 @@ class Groth16Options(Options):
             raise UsageError(said)
         if (self.gnark_pk is None) != (self.gnark_vk is None) or (self.gnark_pk is not None and self.r1cs is None):
             raise UsageError("`gnark_pk`, `gnark_vk` and `r1cs` (the circuit that they are for) go together")
+        if self.gnark_pk is None and self.commitment_hash != DEFAULT:
+            raise UsageError("`commitment_hash` is for commitments under a key of gnark's: give `gnark_pk`")
         if self.gnark_pk is not None and self.circuit is not None:
             raise UsageError(
                 "`circuit` names circuits of this project, and `gnark_pk` is for one of gnark's: give `r1cs`"

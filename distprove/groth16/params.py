@@ -146,6 +146,7 @@ class ParamsKey:
 
     monomial = True
     contributions = ()
+    commitment_bases = ()
     insecure = False  # the file has no place to say so
 
     @property

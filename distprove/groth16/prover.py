@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ from kernels.interface.busy import BusyWatch
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,13 @@ class StagedWitness:
                 else MadeOnUse(partial(_made, key, witness, backend))
             )
 
+    def ahead(self, step: str, work: Callable[[Array], T]) -> T:
+        """Do `work` with the witness on the device before the proof is started, as a step of its own."""
+        with self._times.step("upload"):
+            w = self._staged.array()
+        with self._times.step(step):
+            return work(w)
+
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
         """Submit the work to the device, once. On a GPU the work is still in progress when this returns."""
         key, backend, times = self._key, self._key.backend, self._times
@@ -129,7 +139,7 @@ class StagedWitness:
             w_b = picked(key, key.pick_b, w)
             b2 = backend.groups.msm(key.points["b2"], w_b)
             b1 = backend.groups.msm(key.points["b1"], w_b)
-            c = backend.groups.msm(key.points["c"], w[key.n_public + 1 :])
+            c = backend.groups.msm(key.points["c"], key.private(w))
             del w_b  # some GiB of a large circuit, which the quotient needs
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.

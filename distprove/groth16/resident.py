@@ -9,8 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from distprove.groth16.key import SECTIONS, LoadableKey
-from distprove.groth16.memory import MATRICES, KeyShape, MemoryPlan, plan_memory
+from distprove.groth16.committed.wires import CommitmentWires
+from distprove.groth16.key import SECTIONS, CommitmentBasis, LoadableKey
+from distprove.groth16.memory import MATRICES, KeyShape, MemoryPlan, committed_bytes, plan_memory
 from distprove.groth16.quotient import quotient_scalars
 from distprove.groth16.vectors import KeyVectors
 from kernels.cpu.group import Multiples
@@ -25,6 +26,25 @@ from kernels.maths.encoding import field_from_ints
 
 Commitments = Callable[[Array], Sequence[Pending]]
 """Begins the sums a, b1, b2, c and h of a proof for a witness on the backend, (n_vars, 4) canonical integers."""
+
+
+@dataclass(frozen=True)
+class ResidentBasis:
+    """What a commitment to wires is made under, in the memory of a backend."""
+
+    wires: CommitmentWires
+    basis: PointTable
+    sigma: PointTable
+    pick: Matrix | None
+    """Picks the wires that it is of; None where it is of none."""
+
+    def scalars(self, backend: Backend, w: Array) -> Array:
+        """The elements of its wires, of a witness."""
+        return w[:0] if self.pick is None else backend.sparse.spmv(self.pick, w)
+
+    @property
+    def nbytes(self) -> int:
+        return self.basis.nbytes + self.sigma.nbytes + (0 if self.pick is None else self.pick.nbytes)
 
 
 @dataclass
@@ -51,6 +71,10 @@ class ResidentKey:
     """Picks the wires that have an A point out of a witness; None where every wire has one."""
     pick_b: Matrix | None
     """Picks the wires that have a B1 and a B2 point."""
+    pick_c: Matrix | None
+    """Picks the private wires that have a C point."""
+    commitment_bases: Sequence[ResidentBasis]
+    """What each commitment to wires is made under."""
     plan: MemoryPlan
     monomial: bool
     """Whether the H points are in the monomial basis."""
@@ -62,8 +86,13 @@ class ResidentKey:
     @property
     def nbytes(self) -> int:
         """Bytes of the key on the backend, precomputed multiples included."""
-        matrices = (self.matrix_a, self.matrix_b, self.pick_a, self.pick_b)
-        return sum(part.nbytes for part in (*matrices, *self.points.values()) if part is not None)
+        matrices = (self.matrix_a, self.matrix_b, self.pick_a, self.pick_b, self.pick_c)
+        parts = (*matrices, *self.points.values(), *self.commitment_bases)
+        return sum(part.nbytes for part in parts if part is not None)
+
+    def private(self, w: Array) -> Array:
+        """The elements of the wires that have a C point, of a witness."""
+        return w[self.n_public + 1 :] if self.pick_c is None else picked(self, self.pick_c, w)
 
 
 def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
@@ -71,6 +100,8 @@ def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
     takes the place of the key's own number of entries, for which its circuit is read."""
     # Keys with points for some wires have H in the monomial basis; so a circuit is not read for them.
     picked = len(zkey.points.a) + len(zkey.points.b1) if zkey.monomial else 0
+    if zkey.commitment_bases:
+        picked += len(zkey.points.c) + sum(len(each.basis) for each in zkey.commitment_bases)
     return 8 * (zkey.nnz if nnz is None else nnz) + 8 * (zkey.domain_size + 1) + 12 * picked
 
 
@@ -133,9 +164,13 @@ def loading(read: ReadKey, backend: Backend, free: int | None = None) -> Loading
             curve, group, given, memory=plan.tables.get(name), streamed=name in plan.streamed
         )
         yield
-    pick_a, pick_b = (
+    commitment_bases = []
+    for each in zkey.commitment_bases:
+        commitment_bases.append(_resident_basis(curve, zkey.n_vars, each, backend))
+        yield
+    pick_a, pick_b, pick_c = (
         None if wires is None else picking(curve.fr, zkey.n_vars, backend, wires)
-        for wires in (vectors.wires_a, vectors.wires_b)
+        for wires in (vectors.wires_a, vectors.wires_b, vectors.wires_c)
     )
     # Allocated while work is recorded, which keeps memory by what is free, and given back at the end for proofs.
     for_proofs = backend.empty((plan.beside,), np.uint8)
@@ -155,6 +190,8 @@ def loading(read: ReadKey, backend: Backend, free: int | None = None) -> Loading
         points=tables,
         pick_a=pick_a,
         pick_b=pick_b,
+        pick_c=pick_c,
+        commitment_bases=commitment_bases,
         plan=plan,
         monomial=zkey.monomial,
         quotient=partial(quotient_scalars, backend, curve.fr, zkey.monomial),
@@ -178,6 +215,16 @@ def _planned(read: ReadKey, backend: Backend, free: int | None) -> tuple[KeyVect
         # Where points stay in host memory, what picks the wires of the finite ones takes more than these save.
         vectors = KeyVectors.every_point(key)
         return vectors, plan_memory(KeyShape.of(key, vectors, matrices), backend, free=free)
+
+
+def _resident_basis(curve: Curve, n_vars: int, given: CommitmentBasis, backend: Backend) -> ResidentBasis:
+    """Load what a commitment is made under. Raises OutOfMemory."""
+    memory = committed_bytes(curve, len(given.basis))
+    basis, sigma = (
+        backend.groups.load_points(curve, Group.G1, part[:], memory=memory) for part in (given.basis, given.sigma)
+    )
+    wires = given.wires.private
+    return ResidentBasis(given.wires, basis, sigma, picking(curve.fr, n_vars, backend, wires) if len(wires) else None)
 
 
 def picking(field: Field, n: int, backend: Backend, wires: HostArray) -> Matrix:
@@ -218,7 +265,7 @@ def _rest(key: ResidentKey, w: Array) -> Sequence[Pending]:
     """Begin b2, c and h, the longest first."""
     backend = key.backend
     b2 = backend.groups.msm(key.points["b2"], picked(key, key.pick_b, w))
-    c = backend.groups.msm(key.points["c"], w[key.n_public + 1 :])
+    c = backend.groups.msm(key.points["c"], key.private(w))
     products = [backend.sparse.spmv(matrix, w, standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]
     scalars = quotient_scalars(backend, key.curve.fr, key.monomial, *products)
     return b2, c, backend.groups.msm(key.points["h"], scalars[: key.points["h"].n])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from distprove.errors import UsageError
 from distprove.formats.folder import Folder
+from distprove.groth16.job_verifier import plain_key
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words, is_infinity
 from distprove.groth16.proof import Groth16Proof
@@ -32,7 +33,7 @@ _WORD = 32
 def write_contracts(proof: Proof, folder: Path, names: Sequence[str]) -> None:
     """Write the contract of a job's key into a folder, and the calldata of its call into the folder of each partition,
     as hexadecimal digits after 0x. Raises UsageError as `contract` does."""
-    text = contract(VerificationKey.from_dict(proof.verification_key))
+    text = contract(plain_key(proof, "this contract takes none: gnark's ExportSolidity writes the one that does"))
     with Folder.open_ours(folder) as out:
         out.write_new(CONTRACT, text.encode())
         for name, partition in zip(names, proof.partitions, strict=True):

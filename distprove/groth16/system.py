@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +22,21 @@ from distprove.errors import (
 )
 from distprove.formats.sampled import sample
 from distprove.groth16.binfile import map_file
+from distprove.groth16.committed.hashes import DEFAULT
+from distprove.groth16.committed.key import AnyVerificationKey, CommittedKey, CommittedProof
+from distprove.groth16.committed.prover import commit
 from distprove.groth16.elements import Words
 from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, partitions_at, places_of
 from distprove.groth16.inputs import Inputs, read_input
+from distprove.groth16.job_verifier import Groth16Verifier
 from distprove.groth16.key_check import check_key_once, find_damage
-from distprove.groth16.keyfile import AnyProvingKey, read_key, read_verification_key
+from distprove.groth16.keyfile import AnyProvingKey, read_key, read_trusted_key
 from distprove.groth16.options import Groth16Options
-from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
+from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness
 from distprove.groth16.r1cs import R1csFile, open_r1cs
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.symbols import symbols_beside
-from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns, require_same_circuit
 from distprove.groth16.zkey import ZKey
 from distprove.options import InputFile
@@ -55,6 +59,9 @@ MADE_WHERE_PROVEN = 1 << 18
 """Wires from which on the witness of a circuit in Python is made by the prover's backend, and what goes to it are the
 inputs: an H200 makes the 375,000 wires of a WinningPoSt in 0.01 s, a thread of a CPU in 0.1 s."""
 
+Beside = Callable[[Groth16Proof], CommittedProof]
+"""What adds a witness's commitments to its proof."""
+
 SharedFiles = dict[str, NDArray[np.uint8]]
 KEY_FILES = ("zkey", "params", "gnark_pk", "gnark_vk", "r1cs")
 """Names of the files of a key, the proving key first."""
@@ -73,9 +80,10 @@ class Groth16System(Groth16Verifier):
         sources: Sequence[InputFile],
         wasm: Path | None = None,
         circuit: str | None = None,
+        commitment_hash: str = DEFAULT,
     ) -> None:
-        """Open the key: the path of a zkey, or paths as `read_key` takes them. `sources` are input JSON files when
-        `wasm` or `circuit` is given, else `.wtns` witnesses.
+        """Open the key: the path of a zkey, or paths as `read_key` takes them, with `commitment_hash`. `sources` are
+        input JSON files when `wasm` or `circuit` is given, else `.wtns` witnesses.
 
         Raises UsageError without sources, FormatError or CurveMismatch for unusable files.
         """
@@ -85,6 +93,7 @@ class Groth16System(Groth16Verifier):
         self.key_name = next(iter(self.key_files.values())).name
         self.wasm_path = None if wasm is None else Path(wasm)
         self.circuit = circuit
+        self.commitment_hash = commitment_hash
         if circuit is not None:
             from distprove.circuits.registry import circuit_maker
 
@@ -95,7 +104,13 @@ class Groth16System(Groth16Verifier):
         files = self._map()
         self._samples = {name: sample(content.data) for name, content in files.items()}
         """What tells the files that were opened from others that are put in their place."""
-        opened = read_key(files, str(next(iter(self.key_files.values()))), circuit=circuit, ceremony=True)
+        opened = read_key(
+            files,
+            str(next(iter(self.key_files.values()))),
+            circuit=circuit,
+            ceremony=True,
+            commitment_hash=commitment_hash,
+        )
         if "r1cs" in files:
             r1cs = open_r1cs(files["r1cs"], name=str(self.key_files["r1cs"]))
             require_same_circuit(r1cs.file.name, r1cs.curve, r1cs.n_vars, opened)
@@ -112,7 +127,7 @@ class Groth16System(Groth16Verifier):
         """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its proving key."""
         named = {name: getattr(options, name) for name in KEY_FILES}
         files = {name: path for name, path in named.items() if path is not None}
-        system = cls(files, options.sources, options.wasm, options.circuit)
+        system = cls(files, options.sources, options.wasm, options.circuit, options.commitment_hash)
         if options.aggregate is not None:
             system.aggregate_with(options.aggregate)
         system.require_key(options.vk)
@@ -140,7 +155,7 @@ class Groth16System(Groth16Verifier):
 
     def require_key(self, vk: Path | None) -> None:
         """Raise InvalidKey when the key in this file, if any, is not the one inside the proving key."""
-        if vk is not None and read_verification_key(vk).digest() != self.key_digest():
+        if vk is not None and read_trusted_key(vk, self.key).digest() != self.key_digest():
             raise InvalidKey(f"{vk.name} is not the verification key inside {self.key_name}")
 
     def aggregate_with(self, srs: Path) -> None:
@@ -148,6 +163,8 @@ class Groth16System(Groth16Verifier):
         UsageError for keys that do not serve the job."""
         from distprove.groth16.aggregate.srs import read_srs
 
+        if isinstance(self.key, CommittedKey):
+            raise UsageError(f"{self.key_name}: proofs of a circuit with commitments are not aggregated")
         keys = read_srs(srs)
         if keys.curve is not self.key.curve:
             raise CurveMismatch(
@@ -222,7 +239,13 @@ class Groth16System(Groth16Verifier):
     def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache
         remembers that these points were checked before. Raises InvalidKey."""
-        key = read_key(shared, self.key_name, circuit=self.circuit, threads=backend.threads)
+        key = read_key(
+            shared,
+            self.key_name,
+            circuit=self.circuit,
+            threads=backend.threads,
+            commitment_hash=self.commitment_hash,
+        )
         check_key_once(key, backend)
 
     def synthesis_bytes(self, partition: Partition) -> int:
@@ -259,7 +282,8 @@ class Groth16System(Groth16Verifier):
             import distprove.groth16.witness  # noqa: F401
 
     def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
-        prover = Groth16Prover(shared, backend, self.circuit, symbols_beside(self.key_files.get("r1cs")))
+        symbols = symbols_beside(self.key_files.get("r1cs"))
+        prover = Groth16Prover(shared, backend, self.circuit, symbols, self.commitment_hash)
         if self.aggregates():  # at the end of the job, by when what that takes is compiled
             backend.inner_products.prepare(self.key.curve)
         return prover
@@ -363,12 +387,17 @@ class Groth16Prover:
     """Proves partitions with the key resident on one backend. Implements `distprove.system.Prover`."""
 
     def __init__(
-        self, shared: SharedFiles, backend: Backend, circuit: str | None = None, symbols: Path | None = None
+        self,
+        shared: SharedFiles,
+        backend: Backend,
+        circuit: str | None = None,
+        symbols: Path | None = None,
+        commitment_hash: str = DEFAULT,
     ) -> None:
         """`circuit` names the circuit in Python whose witnesses come as inputs, if they do. `symbols` is the `.sym`
-        file of the circuit, for the names in errors."""
+        file of the circuit, for the names in errors. `commitment_hash` is as of `read_key`."""
         self._symbols = symbols
-        self._zkey = read_key(shared, "key", circuit=circuit, threads=backend.threads)
+        self._zkey = read_key(shared, "key", circuit=circuit, threads=backend.threads, commitment_hash=commitment_hash)
         self._r1cs = open_r1cs(shared["r1cs"], name="the circuit") if "r1cs" in shared else None
         self._vk = self._zkey.verification_key
         self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)
@@ -393,8 +422,7 @@ class Groth16Prover:
             encoded = witness.arrays["inputs"]
             staged = StagedWitness(self._key, self._maker(encoded))
             return StagedGroth16(partition, tuple(unpack(encoded[:n_public])), staged)
-        values = witness.arrays["witness"]
-        return StagedGroth16(partition, tuple(unpack(values[1 : n_public + 1])), StagedWitness(self._key, values))
+        return StagedGroth16.of_witness(partition, self._key, self._vk, witness.arrays["witness"])
 
     def _maker(self, encoded: Words) -> MadeOnDevice:
         """What makes a witness from its inputs on any backend."""
@@ -407,8 +435,9 @@ class Groth16Prover:
         encoded = witness.arrays.get("inputs")
         with CpuBackend(threads=1) as cpu:
             values = witness.arrays["witness"] if encoded is None else cpu.to_host(self._maker(encoded)(cpu))
-            proof, _ = prove(load_key(self._zkey, cpu), values)
-            if verify(self._vk, unpack(values[1 : self._key.n_public + 1]), proof):
+            staged = StagedGroth16.of_witness(partition, load_key(self._zkey, cpu), self._vk, values)
+            proof, _ = staged.start().result()
+            if Groth16Verifier(self._vk).verify(proof):
                 return
             what = f"partition {partition.name}: its proof does not verify, on the CPU either"
             damage = find_damage(self._zkey, cpu)
@@ -436,13 +465,38 @@ class Groth16Prover:
 class StagedGroth16:
     """Implements `distprove.system.StagedPartition`."""
 
-    def __init__(self, partition: Partition, public: tuple[int, ...], witness: StagedWitness) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        public: tuple[int, ...],
+        witness: StagedWitness,
+        commit: Callable[[StagedWitness], Beside] | None = None,
+    ) -> None:
+        """`commit` makes the commitments of the witness, for a circuit with commitments."""
         self._partition = partition
         self._public = public
         self._witness = witness
+        self._commit = commit
+
+    @classmethod
+    def of_witness(
+        cls, partition: Partition, key: ResidentKey, verifies: AnyVerificationKey, values: Words
+    ) -> StagedGroth16:
+        """Begin to copy a witness, (n_vars, 4) canonical integers, as `StagedWitness` does."""
+        public = tuple(unpack(values[1 : key.n_public + 1]))
+        staged = StagedWitness(key, values)
+        if not isinstance(verifies, CommittedKey):
+            return cls(partition, public, staged)
+        under = verifies
+
+        def commitments(witness: StagedWitness) -> Beside:
+            return partial(commit(key, under, values, witness).beside, under)
+
+        return cls(partition, public, staged, commitments)
 
     def start(self, challenge: bytes | None = None) -> PendingGroth16Partition:
-        return PendingGroth16Partition(self._partition, self._public, self._witness.start())
+        beside = None if self._commit is None else self._commit(self._witness)
+        return PendingGroth16Partition(self._partition, self._public, self._witness.start(), beside)
 
     def release(self) -> None:
         self._witness.release()
@@ -451,17 +505,21 @@ class StagedGroth16:
 class PendingGroth16Partition:
     """Implements `distprove.system.PendingProof`."""
 
-    def __init__(self, partition: Partition, public: tuple[int, ...], proof: PendingGroth16) -> None:
+    def __init__(
+        self, partition: Partition, public: tuple[int, ...], proof: PendingGroth16, beside: Beside | None
+    ) -> None:
         self._partition = partition
         self._public = public
         self._proof = proof
+        self._beside = beside
 
     def wait(self) -> None:
         self._proof.wait()
 
     def result(self) -> tuple[PartitionProof, StepTimes]:
         proof, times = self._proof.result()
-        return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
+        data = proof.to_dict() if self._beside is None else self._beside(proof).to_dict()
+        return PartitionProof(self._partition.name, self._partition.digest, self._public, data), times
 
 
 def _key_bytes(key: AnyProvingKey) -> int:
@@ -473,7 +531,7 @@ def _key_bytes(key: AnyProvingKey) -> int:
 
 
 def _key_facts(key: AnyProvingKey) -> dict[str, Any]:
-    weakness = key.verification_key.weakness
+    weakness, made = key.verification_key.weakness, len(key.commitment_bases)
     return {
         "curve": key.curve.title,
         "wires": key.n_vars,
@@ -483,4 +541,5 @@ def _key_facts(key: AnyProvingKey) -> dict[str, Any]:
         "contributions": len(key.contributions),
         "insecure_setup": key.insecure or weakness is not None,
         "weakness": weakness,
+        **({"commitments": made} if made else {}),
     }

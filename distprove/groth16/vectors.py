@@ -54,6 +54,8 @@ class KeyVectors:
     wires_a: HostArray | None
     """The wire of each A point, as in `LoadableKey`."""
     wires_b: HostArray | None
+    wires_c: HostArray | None = None
+    """The wire of each C point; None where every private wire has one."""
 
     @classmethod
     def of(cls, key: LoadableKey, backend: Backend) -> KeyVectors:
@@ -65,12 +67,24 @@ class KeyVectors:
         for number, sections in enumerate((("a",), ("b1", "b2"))):
             if wires[number] is None:
                 wires[number] = _leave_out_infinity(points, sections)
-        return cls(points, *wires)
+        return cls(points, wires[0], wires[1], vectors.wires_c)
 
     @classmethod
     def every_point(cls, key: LoadableKey) -> KeyVectors:
         """The vectors as `key` has them, points at infinity included."""
-        return cls({name: getattr(key.points, name) for name in SECTIONS}, key.wires_a, key.wires_b)
+        points = {name: getattr(key.points, name) for name in SECTIONS}
+        return cls(points, key.wires_a, key.wires_b, wires_left(key))
+
+
+def wires_left(key: LoadableKey) -> HostArray | None:
+    """The private wires that no commitment is of and that are no hash, (n,) uint32; None if there are no others."""
+    if not key.commitment_bases:
+        return None
+    left = np.ones(key.n_vars, dtype=np.bool_)
+    left[: key.n_public + 1] = False
+    for each in key.commitment_bases:
+        left[each.wires.private] = left[each.wires.hash] = False
+    return np.flatnonzero(left).astype(np.uint32)
 
 
 def _leave_out_infinity(points: dict[str, Points], sections: Sequence[str]) -> HostArray | None:

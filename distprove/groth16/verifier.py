@@ -11,18 +11,16 @@ raises InvalidProof; a well-formed but false statement gives False.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from distprove.errors import CurveMismatch, FormatError, InvalidProof
+from distprove.errors import CurveMismatch, InvalidProof
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
-from distprove.system import PartitionProof
-from kernels.cpu.group import neg
+from kernels.cpu.group import add, neg
 from kernels.cpu.pairing import combine_g1, first_invalid_point, pairing_product_is_one, scale_g1
 from kernels.maths.curves import Group
 from kernels.maths.encoding import pack, scalars_from_ints
@@ -32,41 +30,8 @@ Public = Sequence[int]
 Statement = tuple[Public, Groth16Proof]
 """Public values with the proof that they belong to a satisfying witness."""
 
-_COEFFICIENT_BYTES = 16
-
-
-class Groth16Verifier:
-    """Verifies partition proofs under one verification key. Implements `distprove.proof.Verifier`."""
-
-    def __init__(self, key: VerificationKey) -> None:
-        self.key = key
-
-    def key_digest(self) -> bytes:
-        return self.key.digest()
-
-    def weakness(self) -> str | None:
-        return self.key.weakness
-
-    def verify(self, proof: PartitionProof) -> bool:
-        return verify(self.key, *_statement(proof))
-
-    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
-        made = Groth16Proof.from_dicts([proof.data for proof in proofs])
-        return verify_batch(self.key, [(proof.public, each) for proof, each in zip(proofs, made, strict=True)])
-
-    def find_invalid(self, proofs: list[PartitionProof]) -> list[int]:
-        """Indices of the proofs that are malformed or false, in order, found by bisection of the batch."""
-        statements: dict[int, Statement] = {}
-        for index, proof in enumerate(proofs):
-            with contextlib.suppress(FormatError, InvalidProof):
-                statements[index] = _statement(proof)
-        formed = list(statements)
-        false = {formed[place] for place in find_invalid(self.key, list(statements.values()))}
-        return [index for index in range(len(proofs)) if index not in statements or index in false]
-
-
-def _statement(proof: PartitionProof) -> Statement:
-    return proof.public, Groth16Proof.from_dict(proof.data)
+COEFFICIENT_BYTES = 16
+"""Bytes of a random coefficient."""
 
 
 def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> bool:
@@ -74,7 +39,7 @@ def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> 
     # 1. Check the statement: one canonical scalar for each public input.
     check_public(key, public)
     # 2. Check the proof: members of G1, G2, G1.
-    _check_proof(key, proof)
+    check_proof(key, proof)
     # 3. [L]_1 = IC_0 + sum_i public_i IC_i.
     inputs = combine_g1(key.curve, key.ic, scalars_from_ints(key.curve.fr, (1, *public)))
     # 4. e(A, B) = e(alpha, beta) e(L, gamma) e(C, delta), as a product that must be one.
@@ -96,11 +61,11 @@ def verify_batch(
         for index, (public, proof) in enumerate(statements):
             try:
                 check_public(key, public)
-                _check_proof(key, proof)
+                check_proof(key, proof)
             except (InvalidProof, CurveMismatch) as error:
                 raise type(error)(f"statement {index}: {error}") from None
     # 3., 4. Check all equations as one.
-    return _combination_holds(key, statements, rng)
+    return combination_holds(key, statements, rng)
 
 
 def find_invalid(
@@ -115,33 +80,45 @@ def find_invalid(
     for index, (public, proof) in enumerate(statements):
         try:
             check_public(key, public)
-            _check_proof(key, proof)
+            check_proof(key, proof)
         except (InvalidProof, CurveMismatch):
             bad.append(index)
         else:
             formed.append(index)
-    pending = [formed]
+    false = bisected(formed, lambda some: combination_holds(key, [statements[i] for i in some], rng))
+    return sorted([*bad, *false])
+
+
+def bisected(formed: list[int], hold: Callable[[list[int]], bool]) -> list[int]:
+    """Those among the indices `formed` that do not hold; `hold` says whether all of some do."""
+    bad, pending = [], [formed]
     while pending:
         group = pending.pop()
-        if _combination_holds(key, [statements[i] for i in group], rng):
+        if hold(group):
             continue
         if len(group) == 1:
             bad.extend(group)
         else:
             pending += [group[: len(group) // 2], group[len(group) // 2 :]]
-    return sorted(bad)
+    return bad
 
 
-def _combination_holds(key: VerificationKey, statements: Sequence[Statement], rng: Callable[[int], bytes]) -> bool:
-    """Whether a random linear combination of the equations of well-formed statements holds."""
+def combination_holds(
+    key: VerificationKey,
+    statements: Sequence[Statement],
+    rng: Callable[[int], bytes],
+    beside: Sequence[Words] | None = None,
+) -> bool:
+    """Whether a random linear combination of the equations of well-formed statements holds. `beside` has a member of G1
+    for each statement, which is added to what `ic` gives."""
     if not statements:
         return True
     # A random coefficient rho_j for each equation; the right-hand sides then share their pairings:
     #    prod_j e(rho_j A_j, B_j) = e(sum_j rho_j alpha, beta) e(sum_j rho_j L_j, gamma) e(sum_j rho_j C_j, delta).
     curve, r = key.curve, key.curve.fr.modulus
-    random = rng(_COEFFICIENT_BYTES * len(statements))
+    random = rng(COEFFICIENT_BYTES * len(statements))
     rho = [
-        int.from_bytes(random[i : i + _COEFFICIENT_BYTES], "little") for i in range(0, len(random), _COEFFICIENT_BYTES)
+        int.from_bytes(random[i : i + COEFFICIENT_BYTES], "little") for i in range(0, len(random), COEFFICIENT_BYTES)
     ]
     total = sum(rho)
     weights = [
@@ -150,7 +127,10 @@ def _combination_holds(key: VerificationKey, statements: Sequence[Statement], rn
     a = scale_g1(curve, np.stack([proof.a for _, proof in statements]), pack(rho, 2))
     alpha = combine_g1(curve, key.alpha1[None], scalars_from_ints(curve.fr, [total]))
     inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, (total, *weights)))
-    c = combine_g1(curve, np.stack([proof.c for _, proof in statements]), scalars_from_ints(curve.fr, rho))
+    factors = scalars_from_ints(curve.fr, rho)
+    if beside is not None:
+        inputs = add(curve, Group.G1, inputs, combine_g1(curve, np.stack(beside), factors))
+    c = combine_g1(curve, np.stack([proof.c for _, proof in statements]), factors)
     # One Miller loop over n + 3 pairs, one final exponentiation.
     g1 = np.stack([*a, *(neg(curve, Group.G1, point) for point in (alpha, inputs, c))])
     g2 = np.stack([*(proof.b for _, proof in statements), key.beta2, key.gamma2, key.delta2])
@@ -183,7 +163,8 @@ def _all_formed(key: VerificationKey, statements: Sequence[Statement]) -> bool:
     return all(first_invalid_point(key.curve, *each) is None for each in ((Group.G1, g1), (Group.G2, g2)))
 
 
-def _check_proof(key: VerificationKey, proof: Groth16Proof) -> None:
+def check_proof(key: VerificationKey, proof: Groth16Proof) -> None:
+    """Raise InvalidProof unless the points of `proof` are members of their groups, CurveMismatch for another curve."""
     if proof.curve != key.curve:
         raise CurveMismatch(f"a proof over {proof.curve.title} under a key over {key.curve.title}")
     members: tuple[tuple[str, Group, Words], ...] = (

@@ -92,6 +92,7 @@ class ZKey:
     file: BinFile = field(repr=False)
 
     wires_a = wires_b = None  # every wire has a point
+    commitment_bases = ()
     monomial = False
 
     @property

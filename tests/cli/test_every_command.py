@@ -146,6 +146,7 @@ RUNS: dict[str, Words] = {
     "zkey verify": lambda here: (here.ceremony(), "--r1cs", here.r1cs, "--ptau", here.out / "p.ptau", *CPU),
     "gnark export": lambda here: (here.proven, "--out", here.out / "files"),
     "gnark verify": lambda here: here.gnark(),
+    "gnark exporter": lambda here: ("--out", here.out / "export"),
     "gnark key": lambda here: (here.gnark()[2], "--out", here.out / "vk.json"),
     "ptau verify": lambda here: (here.powers(), *CPU),
     "wtns calculate": lambda here: (*here.program(), "--out", here.out / "w.wtns"),

@@ -112,7 +112,7 @@ def test_another_encoding_of_infinity_is_refused(bad: int) -> None:
 def test_a_part_for_commitments_that_has_none_is_checked() -> None:
     written = gnark.format_proof(gnark.parse_proof(PROOF))
     with_one = written[:128] + (1).to_bytes(4, "big") + 2 * written[-32:]
-    with pytest.raises(InputError, match="only `gnark verify` takes"):
+    with pytest.raises(InputError, match="only `gnark verify` and jobs"):
         gnark.parse_proof(with_one)
     lists, keys = bytearray(KEY), bytearray(KEY)
     lists[-5], keys[-1] = 1, 1

@@ -13,17 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distprove.errors import InputError, InvalidKey, InvalidProof
+from distprove.errors import CurveMismatch, FormatError, InputError, InvalidKey, InvalidProof
 from distprove.groth16 import gnark
-from distprove.groth16.gnark_commitments import (
-    HASHES,
-    CommitmentKey,
-    CommittedKey,
-    CommittedProof,
-    expand_message_xmd,
-    verify_committed,
-)
-from kernels.cpu.group import neg
+from distprove.groth16.committed.hashes import HASHES, expand_message_xmd
+from distprove.groth16.committed.key import CommitmentKey, CommittedKey, CommittedProof, key_from_dict
+from distprove.groth16.committed.verifier import find_invalid_committed, verify_committed, verify_committed_batch
+from kernels.cpu.group import add, neg
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import generator, point_from_ints
 from tests.cli.conftest import run
@@ -111,11 +106,78 @@ def test_keys_that_bind_nothing_are_refused_or_named() -> None:
     assert "prove knowledge" in (known.weakness or "")
 
 
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_batch_holds_only_as_a_whole(curve: str) -> None:
+    key, public, proof = committed(curve)
+    good = (public, proof)
+    off = proof.commitments.copy()
+    off[0, 0] ^= np.uint64(1)
+    bad = [(public, each) for each in changed(CURVES[curve], proof)]
+    malformed = [(public[:1], proof), (public, replace(proof, commitments=off))]
+    assert verify_committed_batch(key, [])
+    assert verify_committed_batch(key, [good] * 3)
+    for each in bad:
+        assert not verify_committed_batch(key, [good, each, good])
+    for each in malformed:
+        with pytest.raises(InvalidProof):
+            verify_committed_batch(key, [good, each])
+    assert find_invalid_committed(key, [good, bad[0], good, malformed[1], bad[7], good]) == [1, 3, 4]
+    # Faults that cancel each other: without random coefficients the batch would hold.
+    one = generator(CURVES[curve], Group.G1)
+    shifts = [add(CURVES[curve], Group.G1, proof.knowledge, each) for each in (one, neg(CURVES[curve], Group.G1, one))]
+    assert not verify_committed_batch(key, [(public, replace(proof, knowledge=each)) for each in shifts])
+    other = committed("bn254" if curve == "bls12-381" else "bls12-381")
+    with pytest.raises(CurveMismatch):
+        verify_committed(key, *other[1:])
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_keys_and_proofs_as_data_and_as_files(curve: str) -> None:
+    """What is written is read as the same, and other data is refused as input."""
+    key, _, proof = committed(curve)
+    own = key_from_dict(replace(key, commitment_hash="sha256").to_dict())
+    assert isinstance(own, CommittedKey)
+    assert own.digest() == replace(key, commitment_hash="sha256").digest()
+    written = gnark.parse_committed_key(gnark.format_verifying_key(key), CURVES[curve])
+    assert written.digest() == key.digest()
+    files = FILES / curve / "commit"
+    assert gnark.format_proof(proof) == (files / "proof").read_bytes()
+    again = CommittedProof.from_dict(proof.to_dict())
+    assert gnark.format_proof(again) == gnark.format_proof(proof)
+    told, said = key.to_dict(), proof.to_dict()
+    for name, value in (
+        *(("commitment_hash", "md5"), ("commitment_hash", b"")),
+        *(("commitment_keys", []), ("commitment_keys", [b""] * 2), ("commitment_keys", [1, 2])),
+        *(
+            ("committed", [[0], []]),
+            ("committed", [["1"], []]),
+            ("committed", 1),
+            ("committed", [[]] * 17),
+            ("ic", b""),
+        ),
+    ):
+        with pytest.raises(InputError):
+            key_from_dict({**told, name: value})
+    for name, value in (
+        *(("commitments", b"1"), ("commitments", bytes(17 * 128)), ("knowledge", b""), ("knowledge", 1), ("a", b"")),
+        ("more", b""),
+    ):
+        with pytest.raises(FormatError):
+            CommittedProof.from_dict({**said, name: value})
+    for data in (None, [], told):
+        with pytest.raises(FormatError):
+            CommittedProof.from_dict(data)
+
+
 @pytest.mark.parametrize("made", ["keccak256", "sha256"])
 def test_other_hashes_of_commitments(made: str) -> None:
     """As provers take for gnark's contracts."""
     key, public, proof = committed("bn254", f"commit-{made}")
-    assert [name for name in HASHES if verify_committed(key, public, proof, name)] == [made]
+    keys = {name: replace(key, commitment_hash=name) for name in HASHES}
+    assert [name for name, each in keys.items() if verify_committed(each, public, proof)] == [made]
+    assert len({each.digest() for each in keys.values()}) == len(HASHES)
+    with pytest.raises(InvalidKey, match="hashed by rfc9380, keccak256, sha256 only"):
+        replace(key, commitment_hash="md5")
 
 
 def test_keys_without_commitments_are_their_own() -> None:
@@ -128,7 +190,7 @@ def test_keys_without_commitments_are_their_own() -> None:
     assert verify_committed(read, public, proof)
     with pytest.raises(InvalidProof, match="1 commitments, and its key 0"):
         verify_committed(read, public, replace(proof, commitments=generator(BN254, Group.G1)[None]))
-    with pytest.raises(InputError, match="only `gnark verify` takes"):
+    with pytest.raises(InputError, match="only `gnark verify` and jobs"):
         gnark.parse_verifying_key((files / "commit" / "vk").read_bytes(), BN254)
 
 

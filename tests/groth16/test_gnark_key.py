@@ -110,16 +110,6 @@ def test_a_false_witness_is_named_by_its_constraint(tmp_path: Path) -> None:
         )
 
 
-@CURVES
-def test_a_key_with_commitments_is_refused_by_name(curve: Curve, tmp_path: Path) -> None:
-    folder = FOLDERS[curve]
-    with pytest.raises(InputError, match=r"commitments \(gnark's api\.Commit, range checks\)"):
-        read(curve, gnark_pk=folder / "commit.pk", gnark_vk=folder / "vk")
-    args = ("--gnark-pk", folder / "commit.pk", "--gnark-vk", folder / "vk", "--r1cs", folder / "c.r1cs")
-    done = run("prove", "groth16", *args, "--wtns", folder / "w.wtns", "--out", tmp_path / "run", "--local")
-    assert "of a circuit with commitments" in why_refused(done)
-
-
 def test_files_of_others_are_refused(tmp_path: Path) -> None:
     """Another curve's, another set-up's, and another circuit's."""
     with pytest.raises(CurveMismatch, match="root of unity is not one of BLS12-381"):

@@ -12,10 +12,11 @@ import pytest
 
 from distprove.errors import CurveMismatch, FormatError, InvalidProof
 from distprove.groth16.export import export
+from distprove.groth16.job_verifier import Groth16Verifier
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.snarkjs import format_verification_key
-from distprove.groth16.verifier import Groth16Verifier, find_invalid, verify, verify_batch
+from distprove.groth16.verifier import find_invalid, verify, verify_batch
 from distprove.proof import Proof, invalid_among, partition_digest
 from distprove.system import PartitionProof
 from distprove.verification import verify_proof

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import distprove
+from distprove.groth16.committed.verifier import verify_committed
 from distprove.groth16.export import export_for_gnark
 from distprove.groth16.gnark import parse_committed_key, parse_committed_proof, parse_public
-from distprove.groth16.gnark_commitments import verify_committed
 from distprove.proof import Proof
 from kernels.maths.curves import BLS12_381, BN254
 
@@ -54,6 +54,45 @@ def test_gnark_accepts_our_proofs_under_its_keys(curve: str, tmp_path: Path) -> 
         other[-1] ^= 1
         (tmp_path / "other").write_bytes(other)
         assert gnark("verify", curve, tmp_path / "vk", proof, tmp_path / "other") == "false"
+
+
+@pytest.mark.parametrize(
+    ("curve", "kind"),
+    [
+        ("bn254", ("commit",)),
+        ("bls12-381", ("commit",)),
+        ("bn254", ("commit", "keccak256")),
+        ("bn254", ("range",)),
+        ("bls12-381", ("range",)),
+    ],
+)
+def test_gnark_accepts_our_proofs_with_commitments(curve: str, kind: tuple[str, ...], tmp_path: Path) -> None:
+    """Under its keys, from witnesses that its solver made; and it refuses changed ones."""
+    gnark(kind[0], curve, tmp_path, *kind[1:])
+    hashed = kind[1] if kind[1:] else "rfc9380"
+    result = distprove.prove(
+        gnark_pk=tmp_path / "pk.raw",
+        gnark_vk=tmp_path / "vk.raw",
+        r1cs=tmp_path / "c.r1cs",
+        witnesses=[tmp_path / "w.wtns"],
+        commitment_hash=hashed,
+        out=tmp_path / "run",
+        executor={"local": True, "isolate": False, "threads": 2},
+    )
+    distprove.verify(result.proof_path, vk=tmp_path / "vk")
+    files = tmp_path / "files"
+    export_for_gnark(Proof.read(result.proof_path), files)
+    proof, public = files / "w" / "proof.gnark", files / "w" / "public.gnark"
+    assert public.read_bytes() == (tmp_path / "public").read_bytes()
+    for vk in (tmp_path / "vk", files / "verifying_key.gnark"):
+        assert gnark("verify", curve, vk, proof, public, *kind[1:]) == "true"
+    if kind[1:]:
+        assert gnark("verify", curve, tmp_path / "vk", proof, public) == "false"
+    content = bytearray(proof.read_bytes())
+    size = (len(content) - 4) // 7  # of a point of G1, beside two commitments
+    content[-size:] = content[:size]  # A in the place of the proof of knowledge
+    (tmp_path / "other").write_bytes(content)
+    assert gnark("verify", curve, tmp_path / "vk", tmp_path / "other", public, *kind[1:]) == "false"
 
 
 @pytest.mark.parametrize("curve", ["bn254", "bls12-381"])

@@ -9,8 +9,8 @@ from distprove.errors import CurveMismatch, FormatError, InvalidProof
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement, included, key_of, partitions_of
 from distprove.groth16.aggregate.prover import aggregate
 from distprove.groth16.aggregate.srs import Srs, size_for
+from distprove.groth16.job_verifier import Groth16Verifier
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.verifier import Groth16Verifier
 from distprove.proof import NAMED, Proof, invalid_among
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend

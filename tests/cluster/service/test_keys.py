@@ -116,6 +116,23 @@ def test_what_names_no_key_is_refused(
     assert service.overview().keys == ()
 
 
+def test_a_key_of_gnark_with_commitments_is_loaded_for_its_jobs(
+    service: Service, folder: Path, where: list[str]
+) -> None:
+    files = Path(__file__).parents[2] / "groth16" / "gnark" / "bn254" / "commit"
+    for name in ("pk", "vk", "c.r1cs", "w.wtns"):
+        (folder / f"gnark-{name}").write_bytes((files / name).read_bytes())
+    key = {"gnark_pk": "gnark-pk", "gnark_vk": "gnark-vk", "r1cs": "gnark-c.r1cs"}
+    _, loading = service.keys.load(KeyRequest("groth16", key, None, str(folder)))
+    assert loading is not None
+    loading.result(100)
+    job = {"system": "groth16", **key, "witnesses": ["gnark-w.wtns"]}
+    with Client(Contact(where[1], where[3])) as client:
+        view = client.wait(client.submit(JobRequest("committed", job, str(folder))).id, 100)
+    assert (view.state, view.cold) == (JobState.PROVED, False)
+    service.keys.put_away(KeyRequest("groth16", key, None, str(folder)))
+
+
 def test_a_key_of_another_circuit_says_so(service: Service, folder: Path) -> None:
     asked = KeyRequest("filecoin", {"zkey": "key.zkey"}, "filecoin/window-post-2KiB", str(folder))
     _, loading = service.keys.load(asked)

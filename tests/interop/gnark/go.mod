@@ -3,6 +3,7 @@ module distprove/gnark
 go 1.24.0
 
 require (
+	distprove/export v0.0.0
 	github.com/consensys/gnark v0.14.0
 	github.com/consensys/gnark-crypto v0.19.0
 	golang.org/x/crypto v0.41.0
@@ -22,3 +23,5 @@ require (
 	golang.org/x/sync v0.16.0 // indirect
 	golang.org/x/sys v0.35.0 // indirect
 )
+
+replace distprove/export => ../../../distprove/groth16/go

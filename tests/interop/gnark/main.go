@@ -1,9 +1,10 @@
 // Makes keys, circuits and witnesses with gnark itself, and judges proofs with its own verifier:
 //
 //	gnark make bn254|bls12-381 DIR             a circuit's pk, vk (compressed and raw), c.r1cs, w.wtns, proof, public
-//	gnark commit bn254|bls12-381 DIR [HASH]    pk, vk, proof and public of a circuit with commitments (api.Commit),
-//	                                           hashed as gnark does by default, or by keccak256 or sha256
-//	gnark verify bn254|bls12-381 VK PROOF PUBLIC
+//	gnark commit bn254|bls12-381 DIR [HASH]    the same of a circuit with commitments (api.Commit), hashed as gnark does
+//	                                           by default, or by keccak256 or sha256
+//	gnark range bn254|bls12-381 DIR            the same of a circuit with range checks and a commitment
+//	gnark verify bn254|bls12-381 VK PROOF PUBLIC [HASH]
 //
 // verify prints true or false, or ends with an error.
 package main
@@ -17,7 +18,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"distprove/gnark/export"
+	"distprove/export"
 
 	"github.com/consensys/gnark-crypto/ecc"
 	"github.com/consensys/gnark/backend"
@@ -25,6 +26,7 @@ import (
 	"github.com/consensys/gnark/backend/witness"
 	"github.com/consensys/gnark/frontend"
 	"github.com/consensys/gnark/frontend/cs/r1cs"
+	"github.com/consensys/gnark/std/rangecheck"
 	"golang.org/x/crypto/sha3"
 )
 
@@ -67,6 +69,27 @@ func (c *committed) Define(api frontend.API) error {
 	return nil
 }
 
+// ranged checks by lookups that its secrets are small, for which gnark commits to many wires, and commits to a public
+// value alone.
+type ranged struct{ circuit }
+
+func (c *ranged) Define(api frontend.API) error {
+	if err := c.circuit.Define(api); err != nil {
+		return err
+	}
+	checker := rangecheck.New(api)
+	for i := range c.W {
+		checker.Check(c.W[i], 8)
+		checker.Check(api.Mul(c.W[i], c.W[i]), 17)
+	}
+	commitment, err := api.(frontend.Committer).Commit(c.Y)
+	if err != nil {
+		return err
+	}
+	api.AssertIsDifferent(commitment, c.X)
+	return nil
+}
+
 func assignment() *circuit {
 	made := circuit{X: 3, Y: 35}
 	sum := 0
@@ -92,17 +115,22 @@ func run(args []string) error {
 	switch {
 	case len(args) == 5 && args[0] == "verify" && curves[args[1]] != 0:
 		return verify(curves[args[1]], args[2], args[3], args[4])
+	case len(args) == 6 && args[0] == "verify" && curves[args[1]] != 0 && hashes[args[5]] != nil:
+		hashed := backend.WithVerifierHashToFieldFunction(hashes[args[5]]())
+		return verify(curves[args[1]], args[2], args[3], args[4], hashed)
 	case len(args) == 3 && args[0] == "make" && curves[args[1]] != 0:
 		return makeFiles(curves[args[1]], &circuit{}, args[2])
+	case len(args) == 3 && args[0] == "range" && curves[args[1]] != 0:
+		return makeFiles(curves[args[1]], &ranged{}, args[2])
 	case len(args) == 3 && args[0] == "commit" && curves[args[1]] != 0:
 		return makeFiles(curves[args[1]], &committed{}, args[2])
 	case len(args) == 4 && args[0] == "commit" && curves[args[1]] != 0 && hashes[args[3]] != nil:
 		return makeFiles(curves[args[1]], &committed{}, args[2], backend.WithProverHashToFieldFunction(hashes[args[3]]()))
 	}
-	return fmt.Errorf("usage: gnark make|commit CURVE DIR, or gnark verify CURVE VK PROOF PUBLIC")
+	return fmt.Errorf("usage: gnark make|commit|range CURVE DIR, or gnark verify CURVE VK PROOF PUBLIC [HASH]")
 }
 
-// makeFiles writes keys and a proof of a circuit, and the circuit and its witness for one without commitments.
+// makeFiles writes keys and a proof of a circuit, the circuit and its witness.
 func makeFiles(id ecc.ID, of frontend.Circuit, dir string, options ...backend.ProverOption) error {
 	compiled, err := frontend.Compile(id.ScalarField(), r1cs.NewBuilder, of)
 	if err != nil {
@@ -116,13 +144,17 @@ func makeFiles(id ecc.ID, of frontend.Circuit, dir string, options ...backend.Pr
 	if err != nil {
 		return err
 	}
+	if err := export.R1CS(filepath.Join(dir, "c.r1cs"), compiled); err != nil {
+		return err
+	}
+	solved := filepath.Join(dir, "w.wtns")
 	if _, plain := of.(*circuit); plain {
-		if err := export.R1CS(filepath.Join(dir, "c.r1cs"), compiled); err != nil {
-			return err
-		}
-		if err := export.Witness(filepath.Join(dir, "w.wtns"), compiled, full); err != nil {
-			return err
-		}
+		err = export.Witness(solved, compiled, full)
+	} else {
+		err = export.CommittedWitness(solved, compiled, pk, full, options...)
+	}
+	if err != nil {
+		return err
 	}
 	proof, err := groth16.Prove(compiled, pk, full, options...)
 	if err != nil {
@@ -148,7 +180,7 @@ func makeFiles(id ecc.ID, of frontend.Circuit, dir string, options ...backend.Pr
 	return nil
 }
 
-func verify(id ecc.ID, vkFile, proofFile, publicFile string) error {
+func verify(id ecc.ID, vkFile, proofFile, publicFile string, options ...backend.VerifierOption) error {
 	vk, proof := groth16.NewVerifyingKey(id), groth16.NewProof(id)
 	public, err := witness.New(id.ScalarField())
 	if err != nil {
@@ -163,6 +195,6 @@ func verify(id ecc.ID, vkFile, proofFile, publicFile string) error {
 			return err
 		}
 	}
-	fmt.Println(groth16.Verify(proof, vk, public) == nil)
+	fmt.Println(groth16.Verify(proof, vk, public, options...) == nil)
 	return nil
 }
