@@ -11,6 +11,7 @@
 typedef struct {
   const uint8_t* bytes;
   size_t size, place;
+  const char* which;  // "private" or "public", for messages
 } Reader;
 
 typedef struct {
@@ -23,6 +24,11 @@ __attribute__((noreturn)) static inline void values_fail(const char* why) {
   abort();
 }
 
+__attribute__((noreturn)) static inline void values_refuse(const Reader* in, const char* why) {
+  printf("values: the %s input %s\n", in->which != NULL ? in->which : "given", why);
+  abort();
+}
+
 static inline void* values_memory(void* before, size_t size) {
   void* found = realloc(before, size);
   if (found == NULL) values_fail("out of memory");
@@ -32,13 +38,15 @@ static inline void* values_memory(void* before, size_t size) {
 // An input as a reader. The input must be read once; free((void*)reader.bytes) gives its memory back.
 static inline Reader values_open(uint32_t call) {
   const size_t size = guest_call(call, 0);
-  if (size > SIZE_MAX - 4) values_fail("the input is larger than the memory");  // a prover chooses it
+  Reader in = {NULL, size, 0, call == GUEST_READ_PRIVATE ? "private" : "public"};
+  if (size > SIZE_MAX - 4) values_refuse(&in, "is larger than the memory");  // a prover chooses it
   uint8_t* bytes = values_memory(NULL, size + 4);
   for (size_t i = 0; i < size; i += 4) {
     const uint32_t word = guest_call(call, 0);
     memcpy(bytes + i, &word, 4);
   }
-  return (Reader){bytes, size, 0};
+  in.bytes = bytes;
+  return in;
 }
 
 static inline Reader open_private(void) { return values_open(GUEST_READ_PRIVATE); }
@@ -48,17 +56,17 @@ static inline size_t values_left(const Reader* in) { return in->size - in->place
 
 // The input is over: call it after the last value.
 static inline void values_end(const Reader* in) {
-  if (values_left(in) != 0) values_fail("the input has bytes behind its value");
+  if (values_left(in) != 0) values_refuse(in, "has bytes behind its value");
 }
 
 static inline uint8_t get_u8(Reader* in) {
-  if (values_left(in) == 0) values_fail("the input ends within a value");
+  if (values_left(in) == 0) values_refuse(in, "ends within a value");
   return in->bytes[in->place++];
 }
 
 static inline bool get_bool(Reader* in) {
   const uint8_t byte = get_u8(in);
-  if (byte > 1) values_fail("a bool is neither 0 nor 1");
+  if (byte > 1) values_refuse(in, "has a bool that is neither 0 nor 1");
   return byte;
 }
 
@@ -70,7 +78,7 @@ static inline uint64_t values_varint(Reader* in, unsigned bits) {
     value |= (uint64_t)(byte & 0x7f) << shift;
     if (byte < 0x80) return value;
   }
-  values_fail("an integer is larger than its type");
+  values_refuse(in, "has an integer that is larger than its type");
 }
 
 static inline uint16_t get_u16(Reader* in) { return (uint16_t)values_varint(in, 16); }
@@ -84,7 +92,7 @@ static inline int64_t get_i64(Reader* in) { return values_signed(get_u64(in)); }
 // The count of a list's values, each of which takes a byte at least.
 static inline size_t get_length(Reader* in) {
   const size_t count = get_u32(in);
-  if (count > values_left(in)) values_fail("a length is larger than the input");
+  if (count > values_left(in)) values_refuse(in, "ends within a list: its length is larger");
   return count;
 }
 
