@@ -34,6 +34,9 @@ class CircuitEntry:
     """The arguments of both functions."""
     partitions: int = 1
     """Partitions of a sector."""
+    sizes: tuple[int, int] | None = None
+    """Wires with the constant 1, and public wires without it: they tell a key of another circuit before this one is
+    built."""
 
     def make(self) -> CircuitBuilder:
         made: CircuitBuilder = _function(self.module, self.function)(*self.arguments)
@@ -64,6 +67,38 @@ _WINDOW = {"32GiB": 2349, "64GiB": 2300}
 """Sectors of a window's partition; two of other sizes."""
 
 
+_SIZES = {
+    "snap-deals-1KiB": (1_247_314, 4),
+    "snap-deals-poseidon-1KiB": (32_459, 4),
+    "porep-2KiB": (2_685_713, 39),
+    "winning-post-2KiB": (91_807, 132),
+    "window-post-2KiB": (22_151, 22),
+    "snap-deals-2KiB": (1_703_574, 4),
+    "snap-deals-poseidon-2KiB": (36_839, 4),
+    "porep-8MiB": (3_842_489, 39),
+    "winning-post-8MiB": (233_575, 132),
+    "window-post-8MiB": (65_111, 22),
+    "snap-deals-8MiB": (9_998_044, 4),
+    "snap-deals-poseidon-8MiB": (400_253, 4),
+    "porep-512MiB": (4_420_877, 39),
+    "winning-post-512MiB": (304_459, 132),
+    "window-post-512MiB": (86_591, 22),
+    "snap-deals-512MiB": (57_401_319, 4),
+    "snap-deals-poseidon-512MiB": (18_165_342, 4),
+    "porep-32GiB": (130_170_221, 327),
+    "winning-post-32GiB": (375_343, 132),
+    "window-post-32GiB": (126_928_216, 25_839),
+    "snap-deals-32GiB": (80_978_493, 4),
+    "snap-deals-poseidon-32GiB": (22_593_324, 4),
+    "porep-64GiB": (131_076_971, 327),
+    "winning-post-64GiB": (396_133, 132),
+    "window-post-64GiB": (131_525_501, 25_300),
+    "snap-deals-64GiB": (84_931_225, 4),
+    "snap-deals-poseidon-64GiB": (23_889_516, 4),
+}
+"""Wires and public wires of each circuit."""
+
+
 def _entries() -> dict[str, CircuitEntry]:
     made: dict[str, CircuitEntry] = {}
 
@@ -71,7 +106,9 @@ def _entries() -> dict[str, CircuitEntry]:
         name, what = f"filecoin/{kind}-{size}", kind.replace("-deals", "").replace("-", "_")
         circuit = "post" if module == "post" else what
         inputs = what if kind == "winning-post" else circuit
-        made[name] = CircuitEntry(name, module, f"{circuit}_circuit", f"{inputs}_inputs", arguments, partitions)
+        made[name] = CircuitEntry(
+            name, module, f"{circuit}_circuit", f"{inputs}_inputs", arguments, partitions, _SIZES[f"{kind}-{size}"]
+        )
 
     for size, tree in _TREES.items():
         production = size in _PRODUCTION
@@ -99,6 +136,14 @@ def check_circuit(name: str) -> None:
     """Raise UsageError for a name that no circuit has. A user's own is not imported."""
     if not names_code(name):
         find_circuit(name)
+
+
+def known_sizes(name: str) -> tuple[int, int] | None:
+    """Wires and public wires of a circuit that ships, known without building it; None for a user's own. Raises
+    UsageError."""
+    if names_code(name):
+        return None
+    return find_circuit(name).sizes
 
 
 def circuit_maker(name: str) -> Callable[[], CircuitBuilder]:

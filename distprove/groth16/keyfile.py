@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import FormatError, UsageError
+from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMismatch
 from distprove.formats.files import read_bounded
 from distprove.groth16 import snarkjs
 from distprove.groth16.binfile import load
@@ -20,6 +20,7 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import VK_SUFFIX, Constraints, ParamsKey, read_params, read_vk
 from distprove.groth16.r1cs import open_r1cs
 from distprove.groth16.zkey import ZKey, read_zkey
+from kernels.maths.curves import BLS12_381
 
 AnyProvingKey = ZKey | ParamsKey | GnarkKey
 
@@ -59,7 +60,10 @@ def read_key(
     `read_gnark_key`. Raises InputError and its subclasses;
     UsageError for a circuit that is not there."""
     if "zkey" in files:
-        return read_zkey(files["zkey"], name=name, ceremony=ceremony)
+        zkey = read_zkey(files["zkey"], name=name, ceremony=ceremony)
+        if circuit is not None:
+            require_sizes(circuit, zkey)
+        return zkey
     if "gnark_pk" in files:
         vk, vk_name = load(files["gnark_vk"], f"the verifying key of {name}")
         if vk.nbytes > MAX_KEY_BYTES:
@@ -81,4 +85,27 @@ def read_key(
 
         return constraint_system(circuit)
 
-    return read_params(files["params"], opened, name=name, threads=threads)
+    sizes = None if "r1cs" in files else sizes_of(circuit)
+    return read_params(files["params"], opened, name=name, threads=threads, sizes=sizes)
+
+
+def sizes_of(circuit: str | None) -> tuple[int, int] | None:
+    """Wires and public wires of a circuit in Python, where they are known before it is built."""
+    from distprove.circuits.registry import known_sizes
+
+    return None if circuit is None else known_sizes(circuit)
+
+
+def require_sizes(circuit: str, key: ZKey) -> None:
+    """Raise CurveMismatch or WitnessMismatch where the header of a key shows that it is of another circuit than one
+    that ships."""
+    sizes = sizes_of(circuit)
+    if sizes is None:
+        return
+    if key.curve is not BLS12_381:
+        raise CurveMismatch(f"{circuit}: the circuit is over {BLS12_381.title}, the key {key.curve.title}")
+    if sizes != (key.n_vars, key.n_public):
+        raise WitnessMismatch(
+            f"{circuit}: the circuit has {sizes[0]} wires, {sizes[1]} of them public, the key {key.n_vars} and "
+            f"{key.n_public}: {key.name} is of another circuit"
+        )

@@ -198,10 +198,16 @@ class ParamsKey:
 
 
 def read_params(
-    source: Source, circuit: Callable[[], Constraints], *, name: str | None = None, threads: int = 1
+    source: Source,
+    circuit: Callable[[], Constraints],
+    *,
+    name: str | None = None,
+    threads: int = 1,
+    sizes: tuple[int, int] | None = None,
 ) -> ParamsKey:
     """Read a `.params` file for a circuit, which is opened once the file's sizes agree with its own counts. Its points
-    are not checked to be in their groups (see `key_check`). `threads` decode them when they are asked for.
+    are not checked to be in their groups (see `key_check`). `threads` decode them when they are asked for. `sizes`
+    are the circuit's wires and public wires, where they are known before it is opened.
 
     Raises FormatError for a file that is not one, InvalidKey for one of another circuit, and InputError when it cannot
     be read. The constraints of an `R1csFile` are not looked at: what only they tell is checked by `ParamsKey.qap`.
@@ -211,6 +217,9 @@ def read_params(
     ic = reader.vector(Group.G1, "IC")
     vectors = {section: reader.vector(group, section) for section, group in _VECTORS}
     reader.finish()
+    if sizes is not None:
+        wires, public = sizes
+        _check_counts(reader.name, ("IC", ic, public + 1), ("L", vectors["L"], wires - public - 1))
     opened = circuit()
     _check_curve(opened)
     domain = 1 << log_domain_of(opened.curve, opened.n_constraints, opened.n_public)
@@ -276,9 +285,16 @@ def wires_of(matrix: SparseRows) -> NDArray[np.uint32]:
     return np.flatnonzero(occurs).astype(np.uint32)
 
 
-def write_params(path: str | os.PathLike[str], qap: Qap | TemplatedQap, key: KeyPoints, backend: Backend) -> None:
+def write_params(
+    path: str | os.PathLike[str],
+    qap: Qap | TemplatedQap,
+    key: KeyPoints,
+    backend: Backend,
+    began: Callable[[str], None] | None = None,
+) -> None:
     """Write a `.params` file and beside it the `.vk`. `qap` has bellperson's order of rows, and the H points of `key`
-    are in the monomial basis. Raises InvalidKey for a circuit that bellperson's parameters cannot hold."""
+    are in the monomial basis. `began` is told the name of each section as it begins. Raises InvalidKey for a circuit
+    that bellperson's parameters cannot hold."""
     points: dict[str, Words | PointSlices] = {"H": key.h, "L": key.c}
     for section, vector, matrix in (("A", key.a, qap.a), ("B1", key.b1, qap.b), ("B2", key.b2, qap.b)):
         there, wires = np.flatnonzero(_finite(vector)), wires_of(matrix)
@@ -300,6 +316,8 @@ def write_params(path: str | os.PathLike[str], qap: Qap | TemplatedQap, key: Key
         with replacing(target) as out:
             _write_vk(out, key, backend)
             for section, group in _VECTORS:
+                if began is not None:
+                    began(f"{len(points[section])} points of {section}")
                 _write_vector(out, group, points[section], backend)
         with replacing(vk_beside(target)) as out:
             _write_vk(out, key, backend)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import distprove
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.registry import CIRCUITS, circuit_maker, find_circuit, random_inputs
+from distprove.circuits.registry import CIRCUITS, circuit_maker, find_circuit, known_sizes, random_inputs
 from distprove.errors import CodeFault, InputError, JobFailed, UntrustedName, UsageError
 from distprove.groth16 import system
 from distprove.groth16.setup import setup
@@ -32,6 +33,39 @@ def squares() -> CircuitBuilder:
     square = b.multiply(x, x)
     b.assert_equal(square[0] + square[1], total, "the squares add up")
     return b
+
+
+QUICK = ("snap-deals-poseidon-1KiB", "window-post-2KiB", "winning-post-2KiB", "winning-post-32GiB")
+"""Circuits that are built in less than a second."""
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_the_sizes_of_circuits_that_ship_are_theirs(name: str) -> None:
+    """A key of another circuit is told by them before its circuit is built."""
+    if name.removeprefix("filecoin/") not in QUICK and os.environ.get("DISTPROVE_LONG") != "1":
+        pytest.skip("it is built with DISTPROVE_LONG=1 only: all take minutes")
+    shape = find_circuit(name).make().shape()
+    assert known_sizes(name) == (shape.inputs + shape.auxiliary, shape.inputs - 1)
+
+
+def test_circuits_that_ship_have_sizes_of_their_own() -> None:
+    assert len({known_sizes(name) for name in CIRCUITS}) == len(CIRCUITS)
+    assert known_sizes(OWN) is None
+
+
+@pytest.mark.parametrize("suffix", [".zkey", ".params"])
+def test_a_key_of_another_circuit_is_refused_before_the_circuit_is_built(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another kind, and of the same kind for larger sectors, whose public values are as many."""
+    key = tmp_path / f"key{suffix}"
+    r1cs = find_circuit("filecoin/window-post-2KiB").make().build().r1cs
+    with CpuBackend(threads=2) as cpu:
+        setup(r1cs, insecure_dev=True, backend=cpu, out=key)
+    monkeypatch.setattr("distprove.circuits.registry.CircuitEntry.make", lambda self: pytest.fail("it was built"))
+    for job in ("filecoin/winning-post-2KiB", "filecoin/window-post-8MiB"):
+        with pytest.raises(InputError, match="another circuit"):
+            system.Groth16System.of_key({suffix[1:]: key}, job)
 
 
 def number() -> int:
