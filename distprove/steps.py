@@ -19,6 +19,8 @@ class Steps:
 
     settle: Callable[[], None] | None = None
     times: StepTimes = field(default_factory=StepTimes)
+    began: Callable[[str], None] | None = None
+    """Is told the name of each step as it begins."""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -26,6 +28,8 @@ class Steps:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
+        if self.began is not None:
+            self.began(name)
         with self.times.step(name):
             yield
             if self.settle is not None:

@@ -10,9 +10,9 @@ import typer
 
 from distprove.cli import programs
 from distprove.cli.backends import Measure
-from distprove.cli.console import format_seconds, reports_errors
+from distprove.cli.console import format_seconds, reports_errors, tell
 from distprove.cli.filecoin import filecoin
-from distprove.cli.measured import document, show, tell
+from distprove.cli.measured import document, show
 from distprove.cli.openvm_profile import openvm_profile
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.plain_help import App

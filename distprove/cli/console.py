@@ -124,6 +124,11 @@ def _bounded(text: str) -> str:
     return shorten_names(bounded(text))
 
 
+def tell(doing: str) -> None:
+    """Show what is under way, on standard error."""
+    err().print(f"[dim]{escape(doing)}[/]")
+
+
 def warn(text: str) -> None:
     err().print(f"[yellow]warning:[/] {message(text)}")
 

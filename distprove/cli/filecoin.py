@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import format_seconds, reports_errors
-from distprove.cli.measured import document, show, tell
+from distprove.cli.console import format_seconds, reports_errors, tell
+from distprove.cli.measured import document, show
 from distprove.cli.option_groups import AsJson
 from kernels.host.units import format_bytes
 

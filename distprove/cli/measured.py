@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from distprove.cli.console import err, escape, out, plain_table, print_json
+from distprove.cli.console import escape, out, plain_table, print_json
 
 if TYPE_CHECKING:
     from distprove.measure.results import Reported
@@ -20,11 +20,6 @@ def document(bench: str, about: ModuleType, info: DeviceInfo, rows: Sequence[Rep
     from distprove.measure.results import report
 
     return report(bench, about.TIMED, about.CHECKED, info, inspect_machine(), rows)
-
-
-def tell(doing: str) -> None:
-    """Show what is being measured."""
-    err().print(f"[dim]{escape(doing)}[/]")
 
 
 def show(made: dict[str, Any], as_json: bool, *notes: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distprove.cli.backends import Measure
-from distprove.cli.console import reports_errors
-from distprove.cli.measured import document, show, tell
+from distprove.cli.console import reports_errors, tell
+from distprove.cli.measured import document, show
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.errors import UsageError
 

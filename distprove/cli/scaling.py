@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli.console import reports_errors
-from distprove.cli.measured import document, show, tell
+from distprove.cli.console import reports_errors, tell
+from distprove.cli.measured import document, show
 from distprove.cli.option_groups import AsJson
 from distprove.cli.programs import import_from_here
 from distprove.cli.sweep import numbers

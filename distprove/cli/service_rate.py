@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli.console import reports_errors
-from distprove.cli.measured import document, show, tell
+from distprove.cli.console import reports_errors, tell
+from distprove.cli.measured import document, show
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError

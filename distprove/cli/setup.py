@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from distprove.cli.backends import Computing
-from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, tell, warn
 from distprove.cli.option_groups import AsJson, Overwrite, TreeWires, Writes, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here
@@ -34,6 +34,10 @@ def _srs_files(path: Path, given: Mapping[str, Any]) -> list[Path]:
     from distprove.groth16.aggregate.srs import VERIFIER_SUFFIX
 
     return [path, path.with_name(path.name + VERIFIER_SUFFIX)]
+
+
+def _began(doing: str) -> None:
+    tell(f"set-up: {doing}")
 
 
 app = App(no_args_is_help=True, help="Make proving keys, and inputs for measurements.")
@@ -82,13 +86,14 @@ def groth16(
     bellperson = destination.suffix == params.SUFFIX
     with computing.opened() as chosen:
         given: R1cs | TemplatedSystem
+        _began(f"the circuit {circuit or r1cs}")
         if make is None:
             given = read_r1cs(r1cs or "")
         elif circuit is not None and bellperson:
             given = constraint_system(circuit)
         else:
             given = make().build().r1cs
-        report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination)
+        report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination, began=_began)
         device = chosen.info().name
     if vk is not None:
         made = params.read_vk(params.vk_beside(destination)) if bellperson else None

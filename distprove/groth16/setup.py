@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,11 +61,13 @@ def setup(
     insecure_dev: bool = False,
     backend: Backend,
     out: str | os.PathLike[str],
+    began: Callable[[str], None] | None = None,
 ) -> SetupReport:
     """Make the proving key of `r1cs` and write it to `out`: a `.zkey`, or for a name that ends in `.params` such a
     file, without a ceremony, and the `.vk` beside it. Of a `TemplatedSystem` only a `.params` file is made.
 
     The caller gives either `ptau`, a prepared powers-of-tau file of at least the circuit's size, or `insecure_dev`.
+    `began` is told what begins: a step, or the vector of points that is made and written.
     Raises UsageError, and InputError or its subclasses CurveMismatch, FormatError and InvalidKey for an unusable file.
     """
     if (ptau is None) != insecure_dev:
@@ -74,7 +77,7 @@ def setup(
         raise UsageError("a .params file is made without a ceremony: give insecure_dev")
     written = [Path(out), params.vk_beside(Path(out))] if bellperson else [Path(out)]
     require_apart(written, [Path(path) for path in (getattr(r1cs, "name", None), ptau) if path is not None])
-    steps = Steps()
+    steps = Steps(began=began)
     report = SetupReport(
         path=os.fspath(out),
         curve=r1cs.curve.title,
@@ -90,7 +93,7 @@ def setup(
         with steps("points"):
             points = dev_slices(ordered, ToxicWaste.draw(ordered), backend, monomial=True)
         with steps("write"):
-            params.write_params(out, ordered, points, backend)
+            params.write_params(out, ordered, points, backend, began)
         report.size = os.stat(out).st_size
         return report
     if not isinstance(r1cs, R1cs):
