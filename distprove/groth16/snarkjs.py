@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from distprove.errors import CurveMismatch, FormatError, InvalidKey
+from distprove.errors import CurveMismatch, FormatError, InvalidKey, UsageError
 from distprove.formats import jsontext
 from distprove.formats.files import read_bounded, write_atomically
 from distprove.groth16.keys import VerificationKey, known_curve
@@ -47,8 +47,10 @@ _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 
 def proof_to_dict(proof: Groth16Proof | PartitionProof) -> dict[str, Any]:
     """A proof, or that of a partition of a job, in the shape of snarkjs's proof.json: what `json.dumps` takes, and
-    `snarkjs.groth16.verify` beside the public values as strings."""
+    `snarkjs.groth16.verify` beside the public values as strings. Raises UsageError for one with commitments."""
     if isinstance(proof, PartitionProof):
+        if "commitments" in proof.data:
+            raise UsageError(f"partition {proof.name}: a proof with commitments, which snarkjs has no form for")
         proof = Groth16Proof.from_dict(proof.data)
     curve = proof.curve
     return {

@@ -27,6 +27,7 @@ from distprove.groth16.keyfile import read_key
 from distprove.groth16.prover import Blinding, StagedWitness
 from distprove.groth16.r1cs import open_r1cs
 from distprove.groth16.resident import load_key
+from distprove.groth16.snarkjs import proof_to_dict
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import read_wtns, write_wtns
 from distprove.proof import Proof
@@ -149,6 +150,8 @@ def test_jobs_under_such_a_key(tmp_path: Path) -> None:
         assert "`distprove gnark export` writes them" in told
     read = Proof.read(out / "proof.msgpack")
     partition = read.partitions[0]
+    with pytest.raises(UsageError, match="partition one: a proof with commitments"):
+        proof_to_dict(partition)
     swapped = {**partition.data, "knowledge": partition.data["a"]}
     forged = replace(read, partitions=(replace(partition, data=swapped), *read.partitions[1:]))
     with pytest.raises(InvalidProof):

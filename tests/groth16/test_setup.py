@@ -105,6 +105,19 @@ def test_development_keys_say_so(curve: Curve, backend: Backend, tmp_path: Path)
         assert backend.groups.check_points(curve, group, points) is None
 
 
+def test_set_up_says_what_it_does(backend: Backend, tmp_path: Path) -> None:
+    """Each step as it begins, and each section of points of a .params file, which take most of the time."""
+    begun: list[str] = []
+    r1cs = small_circuit(BLS12_381).r1cs
+    report = setup(r1cs, insecure_dev=True, backend=backend, out=tmp_path / "dev.zkey", began=begun.append)
+    assert begun == list(report.seconds) == ["points", "contribution", "write"]
+    begun.clear()
+    membership = membership_circuit(BLS12_381, depth=2).r1cs
+    setup(membership, insecure_dev=True, backend=backend, out=tmp_path / "dev.params", began=begun.append)
+    assert begun[:2] == ["points", "write"]
+    assert [each.rpartition(" of ")[2] for each in begun[2:]] == ["H", "L", "A", "B1", "B2"]
+
+
 def test_two_development_keys_share_no_point(backend: Backend, tmp_path: Path) -> None:
     r1cs = small_circuit(BN254).r1cs
     keys = []
