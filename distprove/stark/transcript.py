@@ -39,9 +39,9 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from distprove.stark.field import Ext, P, Words
 from kernels.cpu import poseidon2, poseidon2_bn254
 from kernels.cpu.keccak import keccak256
 from kernels.interface.tree_hash import GRIND_TAG, TreeHash
-from kernels.maths.poseidon2_bn254 import R
+from kernels.maths.poseidon2_bn254 import WIDTH, R
 
 DOMAIN = b"distprove stark transcript 2"
 _BLOCK = struct.Struct("<4Q")
@@ -157,27 +157,57 @@ class KeccakTranscript(NumberTranscript):
             counter += 1
 
 
-class DuplexTranscript(Transcript):
-    """A transcript over field elements: a duplex sponge, whose subclasses decide what an element and a permutation are.
+class SpongeTranscript(Transcript):
+    """A transcript over elements: a duplex sponge, whose subclasses decide what an element, a message and a permutation
+    are. The elements that it pushes itself, and its first state, are numbers."""
 
-    The elements that it pushes itself, and its first state, are numbers.
-    """
+    width: ClassVar[int]
+    rate: ClassVar[int]
 
     def __init__(self, purpose: bytes) -> None:
-        self._state: list[Any] = [0] * poseidon2.WIDTH
+        self._state: list[Any] = [0] * self.width
         self._at = 0
         self.absorb(b"purpose", DOMAIN + b" " + purpose)
 
     @abstractmethod
     def _permuted(self, state: list[Any]) -> list[Any]:
-        """The permutation of 16 elements."""
+        """The permutation of `width` elements."""
+
+    @abstractmethod
+    def _message(self, kind: int, label: bytes, items: Sequence[Any], length: int) -> None:
+        """Push the header of a message of `length` units, and its items."""
+
+    def _absorb_octets(self, label: bytes, items: Sequence[Any], length: int) -> None:
+        """Absorb bytes, as the items that the subclass makes of them."""
+        self._message(_BYTES, label, items, length)
+
+    def _push(self, elements: Iterable[Any]) -> None:
+        for element in elements:
+            self._state[self._at] = element
+            self._at += 1
+            if self._at == self.rate:
+                self._permute()
+
+    def _elements(self, label: bytes) -> Iterator[Any]:
+        self._message(_CHALLENGE, label, (), 0)
+        if self._at:
+            self._permute()
+        while True:
+            yield from self._state[: self.rate]
+            self._permute()
+
+    def _permute(self) -> None:
+        self._state = self._permuted(self._state)
+        self._at = 0
+
+
+class DuplexTranscript(SpongeTranscript):
+    """A transcript over elements of the field."""
+
+    width, rate = poseidon2.WIDTH, poseidon2.RATE
 
     def absorb(self, label: bytes, data: bytes) -> None:
         self._absorb_octets(label, packed(data), len(data))
-
-    def _absorb_octets(self, label: bytes, items: Sequence[Any], length: int) -> None:
-        """Absorb bytes in the form that `packed` gives."""
-        self._message(_BYTES, label, items, length)
 
     def scalars(self, label: bytes, count: int) -> list[Any]:
         """Draw so many uniform scalars."""
@@ -188,23 +218,7 @@ class DuplexTranscript(Transcript):
         self._message(_ELEMENTS, label, items, len(items))
 
     def _message(self, kind: int, label: bytes, items: Sequence[Any], length: int) -> None:
-        for element in (kind + (len(label) << 8) + (length << 16), *_pieces(label, _LABEL_BYTES), *items):
-            self._state[self._at] = element
-            self._at += 1
-            if self._at == poseidon2.RATE:
-                self._permute()
-
-    def _elements(self, label: bytes) -> Iterator[Any]:
-        self._message(_CHALLENGE, label, (), 0)
-        if self._at:
-            self._permute()
-        while True:
-            yield from self._state[: poseidon2.RATE]
-            self._permute()
-
-    def _permute(self) -> None:
-        self._state = self._permuted(self._state)
-        self._at = 0
+        self._push((kind + (len(label) << 8) + (length << 16), *_pieces(label, _LABEL_BYTES), *items))
 
 
 class Poseidon2Transcript(DuplexTranscript, NumberTranscript):
@@ -237,24 +251,13 @@ class Poseidon2Transcript(DuplexTranscript, NumberTranscript):
         self._at, self._state = int(words[1]), words[2:].tolist()
 
 
-class PackedTranscript(Transcript):
-    """A duplex sponge over elements of BN254's scalar field, whose subclasses decide what these are."""
+class PackedTranscript(SpongeTranscript):
+    """A transcript over elements of BN254's scalar field, with 24 bytes or three words in an item of a message."""
 
-    def __init__(self, purpose: bytes) -> None:
-        self._state: list[Any] = [0, 0, 0]
-        self._at = 0
-        self.absorb(b"purpose", DOMAIN + b" " + purpose)
-
-    @abstractmethod
-    def _permuted(self, state: list[Any]) -> list[Any]:
-        """The permutation of 3 elements."""
+    width, rate = WIDTH, poseidon2_bn254.RATE
 
     def absorb(self, label: bytes, data: bytes) -> None:
         self._absorb_octets(label, _pieces(data, PACKED_BYTES), len(data))
-
-    def _absorb_octets(self, label: bytes, items: Sequence[Any], length: int) -> None:
-        """Absorb bytes, 24 in an item."""
-        self._message(_BYTES, label, items, length)
 
     def _absorb_packed(self, label: bytes, items: Sequence[Any], count: int) -> None:
         """Absorb so many words, three in an item."""
@@ -267,27 +270,11 @@ class PackedTranscript(Transcript):
         """Absorb a root that is an element."""
         self._message(_ROOT, label, (root,), 1)
 
-    def _message(self, kind: int, label: bytes, items: Sequence[Any], count: int) -> None:
-        if len(label) > PACKED_LABEL_BYTES or count >> 48:
-            raise ValueError(f"a label of {len(label)} bytes, or {count} items, have no message of their own")
-        header = kind + (len(label) << 8) + (count << 16) + (int.from_bytes(label, "little") << 64)
-        for element in (header, *items):
-            self._state[self._at] = element
-            self._at += 1
-            if self._at == poseidon2_bn254.RATE:
-                self._permute()
-
-    def _elements(self, label: bytes) -> Iterator[Any]:
-        self._message(_CHALLENGE, label, (), 0)
-        if self._at:
-            self._permute()
-        while True:
-            yield from self._state[: poseidon2_bn254.RATE]
-            self._permute()
-
-    def _permute(self) -> None:
-        self._state = self._permuted(self._state)
-        self._at = 0
+    def _message(self, kind: int, label: bytes, items: Sequence[Any], length: int) -> None:
+        if len(label) > PACKED_LABEL_BYTES or length >> 48:
+            raise ValueError(f"a label of {len(label)} bytes, or {length} items, have no message of their own")
+        header = kind + (len(label) << 8) + (length << 16) + (int.from_bytes(label, "little") << 64)
+        self._push((header, *items))
 
 
 class Bn254Transcript(PackedTranscript, NumberTranscript):
