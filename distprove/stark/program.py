@@ -83,14 +83,15 @@ class Program(ABC):
     """Cached attributes that the key's provers have and no partition carries (`JobProgram`)."""
 
     @property
-    @abstractmethod
     def arguments(self) -> dict[str, int | str]:
         """The public arguments of the program that its key binds. The verifier reads them and makes the key from them.
+        By default none.
 
         Each must change the tables, their fixed heights, the preprocessed columns or the statement, or the program is
         refused (`check_arguments`). An argument that only the prover needs, such as a file or a starting value, does
         not belong here but in the slices, and its effect in the public values. Secrets do not belong here either.
         """
+        return {}
 
     def key_arguments(self, root: bytes, heights: Mapping[str, int]) -> dict[str, int | str]:
         """The `arguments` of the finished key, which may name the root of the preprocessed columns and the heights of

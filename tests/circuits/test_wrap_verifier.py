@@ -174,10 +174,6 @@ class Tells(Program):
         self.values = values
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (TellsAir(),)
 

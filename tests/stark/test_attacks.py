@@ -683,10 +683,6 @@ class Pair(Program):
         self._tables, self._boundary = tables, boundary
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return self._tables
 

@@ -72,10 +72,6 @@ class Sparse(Program):
     name = "test-sparse"
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (StillAir(), SparseAir(), AllAir())
 

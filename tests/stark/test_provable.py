@@ -114,10 +114,6 @@ class Zeros(Program):
     rows = 2
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (Plain(),)
 

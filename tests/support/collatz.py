@@ -58,10 +58,6 @@ class Collatz(Program):
         self.start, self.log = start, log
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (StepAir(), TripleAir())
 

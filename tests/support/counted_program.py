@@ -77,10 +77,6 @@ class Computer(Program):
         self.used, self.kinds, self.alone = used, tuple(kinds), alone
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (Nibbles(), Machine(), Pairs(), Dispatch())
 

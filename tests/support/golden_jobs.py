@@ -88,10 +88,6 @@ class Mixed(Program):
     name = "test-mixed"
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (SquareAir(), OneRowAir(), CubeAir())
 

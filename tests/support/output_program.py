@@ -39,10 +39,6 @@ class Writes(Program):
         self.tuples = list(enumerate(output_stream(output).tolist())) if tuples is None else list(tuples)
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (WritesAir(),)
 

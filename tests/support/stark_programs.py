@@ -34,10 +34,6 @@ class Fibonacci(Program):
         self.log_rows = log_rows
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (FibonacciAir(),)
 
@@ -166,10 +162,6 @@ class Ring(Program):
         self.log_rows = log_rows
 
     @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
-    @property
     def tables(self) -> Sequence[Air]:
         return (SquaresAir(), TableAir())
 
@@ -273,10 +265,6 @@ class Sparse(Program):
     """The first partition multiplies; the others have the table of the caller alone, and no products."""
 
     name = "test-sparse"
-
-    @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
 
     @property
     def tables(self) -> Sequence[Air]:

@@ -80,10 +80,6 @@ class KeccakF(Program):
         PROGRAMS["keccak-f"].check(permutations=permutations, first=first)
         self.permutations, self.first = permutations, first
 
-    @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         return [(rows_for(self.permutations).bit_length() - 1,)] * partitions
 

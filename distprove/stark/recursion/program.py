@@ -67,10 +67,6 @@ class CircuitProgram(Program):
     def circuit_name(self) -> str:
         """A digest of all that the circuit depends on, as hexadecimal digits."""
 
-    @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
     @cached_property
     def definitions(self) -> list[Definition]:
         return [_definition(name, self.stated) for name in self.frame.log_heights]

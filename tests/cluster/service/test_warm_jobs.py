@@ -74,10 +74,6 @@ class Line(Program):
     def __init__(self, start: int = 0, log_rows: int = 3) -> None:
         self.start, self.log_rows = start, log_rows
 
-    @property
-    def arguments(self) -> dict[str, int | str]:
-        return {}
-
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         return [(self.log_rows,)] * partitions
 
