@@ -25,19 +25,6 @@ class App(typer.Typer):
 class _Plain:
     help: str | None
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command. For words that it does not know a message names what replaced an option."""
-        words = list(args)
-        try:
-            return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
-        except typer.Exit:  # help was asked for
-            raise
-        except Exception:
-            from distprove.cli.replaced import refuse_replaced
-
-            refuse_replaced(words)
-            raise
-
     def get_short_help_str(self, limit: int = 0) -> str:
         """The first paragraph of the help, in full: it is what stands beside the command in a list."""
         return " ".join((self.help or "").partition("\n\n")[0].split())

@@ -145,16 +145,6 @@ def ext_scale(a: Elements, b: Elements) -> Elements:
     return mul(a, np.asarray(b)[..., None])
 
 
-def ext_power(a: Elements, exponent: int) -> Elements:
-    """Return a^exponent for extension elements (..., 4) and exponent >= 0."""
-    result = ext(np.ones(np.shape(a)[:-1], dtype=np.uint32))
-    while exponent:
-        if exponent & 1:
-            result = ext_mul(result, a)
-        a, exponent = ext_mul(a, a), exponent >> 1
-    return result
-
-
 def ext_inverse(a: Elements) -> Elements:
     """Return 1 / a for extension elements (..., 4). Raises ZeroDivisionError if one is zero.
 

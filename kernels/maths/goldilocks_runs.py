@@ -31,18 +31,6 @@ def inverse_matrix(log_run: int) -> Words:
 
 
 @cache
-def coset_matrix(log_run: int, shift: int) -> Words:
-    """The matrix that moves values over the powers of w = w(log_run) to those on the coset shift <w>."""
-    size, root = 1 << log_run, root_of_unity(log_run)
-    inverse = inverse_matrix(log_run).tolist()
-    forward = [[pow(shift * pow(root, a, P), k, P) for k in range(size)] for a in range(size)]
-    rows = [
-        [sum(x * row[a] for x, row in zip(line, inverse, strict=True)) % P for a in range(size)] for line in forward
-    ]
-    return np.array(rows, dtype=np.uint64)
-
-
-@cache
 def from_integers(degree: int) -> Words:
     """The matrix that interpolates values at 0, 1 .. degree."""
     return _interpolation(range(degree + 1))

@@ -184,21 +184,3 @@ def test_goes_with_no_option_of_other_proofs(option: tuple[object, ...]) -> None
     done = run("verify", PROOF, "--vk", key_path(NAME), *option)
     assert done.exit_code == 2
     assert "is verified with --vk" in why_refused(done)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("prove", "stark", "--openvm-key", "key.bin", "--traces", "traces.bin", "--out", "run"),
-        ("prove", "--out", "run", "stark", "--traces", "traces.bin", "--openvm-key=key.bin"),
-        ("verify", "proof.bin", "--openvm-key", "key.bin"),
-    ],
-)
-def test_options_that_were_replaced_name_the_new_way(words: tuple[str, ...]) -> None:
-    done = run(*words)
-    told = " ".join(done.output.split())
-    assert done.exit_code == 2
-    assert "there is no option --openvm-key any more" in told
-    assert "distprove prove swirl --key KEY --traces FILE" in told
-    assert "distprove verify FILES --vk KEY" in told
-    assert "No such option: --openvm" in run("verify", "proof.bin", "--openvm", "key.bin").output

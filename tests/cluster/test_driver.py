@@ -355,13 +355,6 @@ def test_a_proof_that_cannot_be_read_back_is_not_published(
     run_toy(ToySystem(2, faults()), local).verify(ToySystem(2, faults()))
 
 
-def test_a_failure_before_the_barrier_fails_all(
-    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
-) -> None:
-    with pytest.raises(JobFailed, match="3 of 3"):
-        run_toy(ToySystem(3, faults(bad_input=("p1",)), needs_barrier=True), local)
-
-
 def test_after_the_barrier_a_commitment_must_be_reproduced(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:

@@ -273,16 +273,6 @@ def test_a_job_waits_for_room_while_every_key_is_in_use(local: ExecutorSettings,
         assert digests(scheduler) == {other.key_digest().hex()}
 
 
-def test_a_key_that_alone_does_not_fit_is_refused(local: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
-    with standing(local) as scheduler:
-        jobs = Jobs(scheduler, tmp_path)
-        jobs.start("a", toy(1, capacity=0))
-        assert "no room for another key" in str(jobs.ended("a"))
-        jobs.start("b", toy(1))
-        jobs.proven("b", toy(1))
-        assert len(scheduler.keys()) == 1
-
-
 def test_a_key_whose_file_was_replaced_is_told_as_others_are(
     local: ExecutorSettings, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,23 +384,6 @@ def test_jobs_of_one_key_take_turns_too(
     assert handed < 8
     assert names.index("small") <= 2 + handed
     assert len(names) - 1 - names[::-1].index("small") <= 2 + handed + 2
-
-
-def test_a_small_job_goes_to_the_worker_with_the_least_to_do(
-    local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
-) -> None:
-    system = toy(1, gate=gate)
-    with standing(replace(local, in_flight=1, gpu_workers=2)) as scheduler:
-        jobs = Jobs(scheduler, tmp_path)
-        jobs.start("held", system)
-        assert gate.held.wait(120)
-        scheduler.settle(120)
-        for name in ("one", "two", "three"):
-            jobs.start(name, system)
-            jobs.proven(name, system)  # while the other worker is held
-        gate.open.set()
-        jobs.proven("held", system)
-        assert sorted(worker.proven for worker in scheduler.workers()) == [1, 3]
 
 
 # -- nodes that come and go ---------------------------------------------------------------------------------------

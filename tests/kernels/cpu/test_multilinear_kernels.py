@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distprove.stark.field import P, mul, root_of_unity, total
+from distprove.stark.field import P, Words, mul, root_of_unity, total
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.goldilocks.multilinear import CpuMultilinear
 from kernels.interface.tree_hash import TreeHash
-from kernels.maths.goldilocks_runs import coset_matrix
+from kernels.maths.goldilocks_runs import inverse_matrix
 from tests.support.multilinear_cases import CASES, Case, random
 from tests.support.multilinear_jobs import prove_program
 
@@ -61,6 +61,13 @@ def test_a_proof_is_the_same_by_every_instruction_set(program: Program, log_skip
     with OnSet(sets()[0]) as first, OnSet(own) as backend:
         expected, found = (prove_program(program, params=params, backend=each) for each in (first, backend))
         assert found.proofs == expected.proofs
+
+
+def coset_matrix(log_run: int, shift: int) -> Words:
+    """The matrix that moves values over the powers of w = w(log_run) to those on the coset shift <w>."""
+    size, root = 1 << log_run, root_of_unity(log_run)
+    powers = [[pow(shift * pow(root, a, P), k, P) for k in range(size)] for a in range(size)]
+    return total(mul(np.array(powers, dtype=np.uint64)[:, :, None], inverse_matrix(log_run)), axis=1)
 
 
 @pytest.mark.parametrize("own", sets())

@@ -43,7 +43,6 @@ def test_base_field_against_integers() -> None:
 def test_extension_against_plonky3() -> None:
     assert field.ext_mul(A, B).tolist() == [1888343816, 1347641753, 727205954, 1918091677]
     assert field.ext_inverse(A).tolist() == [1057136130, 368696596, 901287695, 1437188603]
-    assert field.ext_power(A, 1000000007).tolist() == [570121531, 1547576150, 924909526, 1180458164]
 
 
 def test_extension_is_a_field() -> None:
@@ -51,7 +50,7 @@ def test_extension_is_a_field() -> None:
     assert np.array_equal(field.ext_mul(field.add(a, b), c), field.add(field.ext_mul(a, c), field.ext_mul(b, c)))
     assert np.array_equal(field.ext_mul(a, field.ext_inverse(a)), np.tile(field.ext_one(), (300, 1)))
     assert np.array_equal(field.ext_scale(a, b[:, 0]), field.ext_mul(a, field.ext(b[:, 0])))
-    assert np.array_equal(field.ext_powers(c, 6)[5], field.ext_power(c, 5))
+    assert np.array_equal(field.ext_powers(c, 6)[1:], field.ext_mul(field.ext_powers(c, 5), c))
     by_hand = np.zeros(4, dtype=np.uint32)
     for row in field.ext_mul(a, b):
         by_hand = field.add(by_hand, row)
