@@ -22,7 +22,7 @@ from distprove.stark.challenges import ProofTranscript
 from distprove.stark.field import ONE, Ext, P, e_add, e_scale, e_sub, root_of_unity
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters, fri_schedule
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.program import Trace
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.security import ANCHOR, GLOBAL_BUSES, job_security, statistics_of_job
@@ -44,7 +44,7 @@ from tests.support.cheats import (
     quotient_values_that_fit,
 )
 from tests.support.golden_jobs import Mixed
-from tests.support.stark_programs import LIMIT, RANGE, USED, Fibonacci, Ring
+from tests.support.stark_programs import LIMIT, RANGE, USED, Fibonacci, Ring, WithoutInputs
 from tests.support.stark_reference import opening_holds
 
 
@@ -674,7 +674,7 @@ class Receiver(Air):
         t.receive(self.bus, (t.this.x,), times=t.this.times)
 
 
-class Pair(Program):
+class Pair(WithoutInputs):
     """What one table sends on a bus another one receives, on the same bus or not."""
 
     name = "test-pair"
@@ -693,12 +693,6 @@ class Pair(Program):
     @property
     def statement(self) -> Statement:
         return Statement(boundary=self._boundary)
-
-    def slices(self, partitions: int) -> list[Slice]:
-        return [Slice(f"part-{i}", {}) for i in range(partitions)]
-
-    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return {}
 
     def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
         x = np.arange(4, dtype=np.uint64)[None]

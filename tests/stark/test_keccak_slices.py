@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from distprove.stark.air import Air, Bus, Table, trace_air
 from distprove.stark.air.bounds import unconfirmed
 from distprove.stark.air.check import check_trace
 from distprove.stark.params import Parameters
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.program import Trace
 from distprove.stark.programs.keccak_rounds import LANES, RATE_LANES, ROUNDS
 from distprove.stark.programs.keccak_slices import (
     COLUMNS,
@@ -42,6 +41,7 @@ from tests.stark.test_proofs import check, prove_job
 from tests.support import keccak_vectors
 from tests.support.air_examples import compile_air
 from tests.support.plain_keccak import keccak_f
+from tests.support.stark_programs import WithoutInputs
 
 PARAMS = Parameters(log_blowup=2, queries=7, grinding_bits=1, security_bits=1, log_final=1)
 USED = 2
@@ -105,7 +105,7 @@ class Caller(Air):
             t.receive(KECCAK, [row.call, end, row.part, *limbs], times=row.on, at_most=1)
 
 
-class Calls(Program):
+class Calls(WithoutInputs):
     """Messages of one block, hashed by a table that another one calls."""
 
     name = "calls"
@@ -116,12 +116,6 @@ class Calls(Program):
 
     def __init__(self, states: np.ndarray, results: np.ndarray) -> None:
         self.states, self.results = states, results
-
-    def slices(self, partitions: int) -> list[Slice]:
-        return [Slice(f"part-{i}", {}) for i in range(partitions)]
-
-    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return {}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         calls = self.states.shape[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 from unittest import mock
@@ -15,7 +15,7 @@ from distprove.errors import InvalidProof
 from distprove.stark import prover
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.params import Parameters
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.program import Program, Trace
 from distprove.stark.programs import load_program
 from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.shape import ProofShape
@@ -25,7 +25,7 @@ from kernels.interface.row_program import Op
 from tests.support import cheats
 from tests.support.cheats import Job, plus_one, prove_job, quotient_values_that_fit
 from tests.support.golden_verifiers import REFUSALS, VERIFIERS
-from tests.support.stark_programs import Fibonacci
+from tests.support.stark_programs import Fibonacci, WithoutInputs
 
 LOOP = Bus("loop", 1)
 ROWS, FEW = 32, 8
@@ -66,33 +66,18 @@ class AllAir(Air):
         t.always(t.next.x[1] - t.this.x[0])
 
 
-class Sparse(Program):
+class Sparse(WithoutInputs):
     """The three tables; two of one height."""
 
     name = "test-sparse"
-
-    @property
-    def tables(self) -> Sequence[Air]:
-        return (StillAir(), SparseAir(), AllAir())
-
-    @property
-    def buses(self) -> Sequence[Bus]:
-        return (LOOP,)
-
-    @property
-    def statement(self) -> Statement:
-        return Statement(())
+    tables = (StillAir(), SparseAir(), AllAir())
+    buses = (LOOP,)
+    statement = Statement(())
 
     def preprocessed(self) -> dict[str, np.ndarray]:
         power = np.array([1, 2] * (ROWS // 2), dtype=np.uint64)
         factor = np.array([1, 3] * (ROWS // 2), dtype=np.uint64)
         return {"SparseAir": np.stack((np.roll(power, -1) * factor - power, power, factor))}
-
-    def slices(self, partitions: int) -> list[Slice]:
-        return [Slice(f"part-{i}", {}) for i in range(partitions)]
-
-    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return {}
 
     def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
         numbers = np.arange(ROWS, dtype=np.uint64)

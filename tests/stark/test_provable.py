@@ -37,6 +37,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
 from kernels.maths.query_paths import QueryPaths
 from tests.support.golden_jobs import JOBS, golden
+from tests.support.stark_programs import WithoutInputs
 
 NEAR, FAR = Bus("near", 1), Bus("far", 1, "global")
 
@@ -106,7 +107,7 @@ class Answered(Unheard):
         return Example([self], [PartitionTrace([zeros(2)], {})], boundary=[BoundaryTuple(FAR, (0,), -1)])
 
 
-class Zeros(Program):
+class Zeros(WithoutInputs):
     """Tables of four rows of zeros."""
 
     name = "zeros"
@@ -123,12 +124,6 @@ class Zeros(Program):
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         return [(self.rows,) * len(self.tables)] * partitions
-
-    def slices(self, partitions: int) -> list[Slice]:
-        return [Slice(f"part-{i}", {}) for i in range(partitions)]
-
-    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return {}
 
     def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
         return Trace([zeros(sum(air.main.values())) for air in self.tables], (0,) * self.statement.public_values)

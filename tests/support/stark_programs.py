@@ -13,6 +13,16 @@ from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.statement import Boundary, PublicRef, Statement
 
 
+class WithoutInputs(Program):
+    """A program whose partitions read nothing, and do not differ by what they read."""
+
+    def slices(self, partitions: int) -> list[Slice]:
+        return [Slice(f"part-{i}", {}) for i in range(partitions)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {}
+
+
 class FibonacciAir(Air):
     main: ClassVar = {"left": 1, "right": 1}
     public = ("first", "second", "last")

@@ -123,8 +123,31 @@ class Group:
     size: int
 
 
+class TupleWidths:
+    """What follows from the interactions of a table, for both engines."""
+
+    uses: tuple[BusUse, ...]
+
+    @property
+    def has_local(self) -> bool:
+        return self.local_width > 0
+
+    @property
+    def has_global(self) -> bool:
+        return self.global_width > 0
+
+    @cached_property
+    def local_width(self) -> int:
+        """Length of the longest tuple on a local bus; 0 without local interactions."""
+        return longest(self.uses, "local")
+
+    @cached_property
+    def global_width(self) -> int:
+        return longest(self.uses, "global")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class CompiledAir:
+class CompiledAir(TupleWidths):
     """A compiled AIR as plain data. Whatever follows from the programs is computed from them and never stored."""
 
     name: str
@@ -162,10 +185,7 @@ class CompiledAir:
     @cached_property
     def next_row(self) -> tuple[int, ...]:
         """Columns that the constraints load at the next row, numbered over preprocessed, main and aux columns."""
-        op, matrix, column, later = self.constraints.code.T
-        first = np.cumsum([0, *self.constraints.widths])
-        loads = (op == Op.LOAD) & (later == 1)
-        return tuple(sorted(set((first[matrix[loads]] + column[loads]).tolist())))  # np.unique imports numpy.ma
+        return loaded_at_next_row(self.constraints)
 
     @cached_property
     def reads_public(self) -> bool:
@@ -184,23 +204,6 @@ class CompiledAir:
     def programs(self) -> tuple[RowProgram, ...]:
         """The constraint program, and the interaction program if there is one."""
         return (self.constraints,) if self.interactions is None else (self.constraints, self.interactions)
-
-    @property
-    def has_local(self) -> bool:
-        return self.local_width > 0
-
-    @property
-    def has_global(self) -> bool:
-        return self.global_width > 0
-
-    @cached_property
-    def local_width(self) -> int:
-        """Length of the longest tuple on a local bus; 0 without local interactions."""
-        return longest(self.uses, "local")
-
-    @cached_property
-    def global_width(self) -> int:
-        return longest(self.uses, "global")
 
     @cached_property
     def output_degrees(self) -> tuple[tuple[int, int], ...]:
@@ -251,6 +254,17 @@ class CompiledAir:
     def from_record(record: object) -> CompiledAir:
         """Read what `to_record` wrote. Everything is checked; raises FormatError for any other `record`."""
         return AirReader().air(record)
+
+
+def loaded_at_next_row(*programs: RowProgram) -> tuple[int, ...]:
+    """Columns that programs load at the next row, numbered over the matrices of each, in order."""
+    found: set[int] = set()  # np.unique imports numpy.ma
+    for program in programs:
+        op, matrix, column, later = program.code.T
+        first = np.cumsum([0, *program.widths])
+        loads = (op == Op.LOAD) & (later == 1)
+        found |= set((first[matrix[loads]] + column[loads]).tolist())
+    return tuple(sorted(found))
 
 
 def longest(uses: Sequence[BusUse], scope: Scope) -> int:

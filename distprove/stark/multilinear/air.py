@@ -30,6 +30,8 @@ from distprove.stark.air.compiled import (
     AirReader,
     BusUse,
     ScalarLayout,
+    TupleWidths,
+    loaded_at_next_row,
     longest,
     program_record,
 )
@@ -42,7 +44,7 @@ from kernels.interface.row_program import Op, RowProgram
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Rules:
+class Rules(TupleWidths):
     """The rules of one table as plain data."""
 
     name: str
@@ -79,13 +81,7 @@ class Rules:
     @cached_property
     def next_row(self) -> tuple[int, ...]:
         """Columns that a program loads at the next row, numbered over preprocessed and main columns."""
-        found: set[int] = set()
-        for program in self.programs:
-            op, matrix, column, later = program.code.T
-            first = np.cumsum([0, *program.widths])
-            loads = (op == Op.LOAD) & (later == 1)
-            found |= set((first[matrix[loads]] + column[loads]).tolist())
-        return tuple(sorted(found))
+        return loaded_at_next_row(*self.programs)
 
     @property
     def cells(self) -> int:
@@ -102,23 +98,6 @@ class Rules:
     def reads_selectors(self) -> bool:
         """Whether an instruction of the constraints loads a selector."""
         return self.constraints is not None and _loads(self.constraints, SELECTORS, later=None)
-
-    @cached_property
-    def local_width(self) -> int:
-        """Length of the longest tuple on a local bus; 0 without local interactions."""
-        return longest(self.uses, "local")
-
-    @cached_property
-    def global_width(self) -> int:
-        return longest(self.uses, "global")
-
-    @property
-    def has_local(self) -> bool:
-        return self.local_width > 0
-
-    @property
-    def has_global(self) -> bool:
-        return self.global_width > 0
 
     @cached_property
     def constraint_degree(self) -> int:
