@@ -32,22 +32,21 @@ DIAGONAL = tuple(
 """The diagonal of the internal layer less one, as Plonky3 has it: each product is a shift or a few additions."""
 
 
-def grain_constants(width: int, full: int, partial: int) -> list[int]:
+def grain_constants(modulus: int, width: int, full: int, partial: int) -> list[int]:
     """Return the round constants in the order of their rounds: `width` for a full round, one for a partial one."""
-    bits = _grain_bits(width, full, partial)
+    size = modulus.bit_length()
+    bits = _grain_bits(size, width, full, partial)
     found: list[int] = []
     while len(found) < width * full + partial:
-        value = 0
-        for _ in range(64):
-            value = 2 * value + next(bits)
-        if value < P:
+        value = int("".join(str(next(bits)) for _ in range(size)), 2)
+        if value < modulus:
             found.append(value)
     return found
 
 
-def _grain_bits(width: int, full: int, partial: int) -> Iterator[int]:
-    fields = ((1, 2), (0, 4), (64, 12), (width, 12), (full, 10), (partial, 10), (2**30 - 1, 30))
-    state = [int(bit) for value, size in fields for bit in f"{value:0{size}b}"]
+def _grain_bits(size: int, width: int, full: int, partial: int) -> Iterator[int]:
+    fields = ((1, 2), (0, 4), (size, 12), (width, 12), (full, 10), (partial, 10), (2**30 - 1, 30))
+    state = [int(bit) for value, count in fields for bit in f"{value:0{count}b}"]
 
     def step() -> int:
         new = state[62] ^ state[51] ^ state[38] ^ state[23] ^ state[13] ^ state[0]
@@ -63,7 +62,7 @@ def _grain_bits(width: int, full: int, partial: int) -> Iterator[int]:
             yield bit
 
 
-CONSTANTS = grain_constants(WIDTH, FULL, PARTIAL)
+CONSTANTS = grain_constants(P, WIDTH, FULL, PARTIAL)
 
 
 def permute(

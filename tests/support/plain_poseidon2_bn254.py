@@ -6,44 +6,17 @@ LFSR of the Poseidon paper (eprint 2019/458, appendix E) for 254 bits, width 3, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+
+from tests.support.plain_poseidon2 import P, grain_constants
 
 R = 21888242871839275222246405745257275088548364400416034343698204186575808495617
-P = 2**64 - 2**32 + 1
 WIDTH, FULL, PARTIAL = 3, 8, 56
 INTERNAL = ((2, 1, 1), (1, 2, 1), (1, 1, 3))
 EXTERNAL = ((2, 1, 1), (1, 2, 1), (1, 1, 2))
 
 
-def _grain_bits() -> Iterator[int]:
-    fields = ((1, 2), (0, 4), (254, 12), (WIDTH, 12), (FULL, 10), (PARTIAL, 10), (2**30 - 1, 30))
-    bits = [int(bit) for value, size in fields for bit in f"{value:0{size}b}"]
-    at = 0
-
-    def step() -> int:
-        nonlocal at
-        bits.append(bits[at] ^ bits[at + 13] ^ bits[at + 23] ^ bits[at + 38] ^ bits[at + 51] ^ bits[at + 62])
-        at += 1
-        return bits[-1]
-
-    for _ in range(160):
-        step()
-    while True:
-        chosen, bit = step(), step()
-        if chosen:
-            yield bit
-
-
-def _constants() -> list[int]:
-    bits, found = _grain_bits(), []
-    while len(found) < WIDTH * FULL + PARTIAL:
-        value = int("".join(str(next(bits)) for _ in range(254)), 2)
-        if value < R:
-            found.append(value)
-    return found
-
-
-CONSTANTS = _constants()
+CONSTANTS = grain_constants(R, WIDTH, FULL, PARTIAL)
 
 
 def permute(state: Sequence[int]) -> list[int]:

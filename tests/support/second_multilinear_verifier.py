@@ -94,12 +94,7 @@ class Table:
         fields(record, kinds)
         named(record["name"])
         self.public = integer(record["public"], 0, 4096)
-        self.uses = [listed(use, 6) for use in record["uses"]]
-        for bus, width, scope, number, sends, at_most in self.uses:
-            need(isinstance(named(bus), str) and scope in ("local", "global") and type(sends) is bool, "not a use")
-            integer(width, 1, 256)
-            integer(number, 1, 65535)
-            need(at_most is None or integer(at_most, 1, P - 1) > 0, "a bound")
+        self.uses = s.uses_of(record)
         scopes = [use[2] for use in self.uses]
         need(scopes == sorted(scopes, reverse=True), "global uses before local ones")
         names = [named(name) for name in record["names"]]

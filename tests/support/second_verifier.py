@@ -320,21 +320,43 @@ class Transcript:
         return "".join(f"{byte:08b}" for byte in work).startswith("0" * bits)
 
 
-class Poseidon2Transcript(Transcript):
+class Sponge(Transcript):
+    width: int
+    rate: int
+    permute: Callable[[Sequence[int]], list[int]]
+
     def __init__(self, purpose: bytes) -> None:
-        self.elements, self.at = [0] * 16, 0
+        self.elements, self.at = [0] * self.width, 0
         self.events = []
         self.absorb("purpose", b"distprove stark transcript 2 " + purpose)
         self.events = [["purpose", H(purpose)]]
 
     def message(self, kind: int, label: str, items: Sequence[int], length: int) -> None:
-        name = label.encode()
-        packed = [int.from_bytes(name[i : i + 7], "little") for i in range(0, len(name), 7)]
-        for x in (kind + 2**8 * len(name) + 2**16 * length, *packed, *items):
+        raise AssertionError("each sponge has messages of its own")
+
+    def push(self, *elements: int) -> None:
+        for x in elements:
             self.elements[self.at] = x
             self.at += 1
-            if self.at == 12:
-                self.elements, self.at = poseidon2.permute(self.elements), 0
+            if self.at == self.rate:
+                self.elements, self.at = self.permute(self.elements), 0
+
+    def words(self, label: str) -> Iterator[int]:
+        self.message(0x11, label, [], 0)
+        if self.at:
+            self.elements, self.at = self.permute(self.elements), 0
+        while True:
+            yield from self.elements[: self.rate]
+            self.elements = self.permute(self.elements)
+
+
+class Poseidon2Transcript(Sponge):
+    width, rate, permute = 16, 12, staticmethod(poseidon2.permute)
+
+    def message(self, kind: int, label: str, items: Sequence[int], length: int) -> None:
+        name = label.encode()
+        packed = [int.from_bytes(name[i : i + 7], "little") for i in range(0, len(name), 7)]
+        self.push(kind + 2**8 * len(name) + 2**16 * length, *packed, *items)
 
     def absorb(self, label: str, data: bytes) -> None:
         self.message(
@@ -348,14 +370,6 @@ class Poseidon2Transcript(Transcript):
         self.message(0x10, label, words, len(words))
         self.events.append([label, H(data)])
 
-    def words(self, label: str) -> Iterator[int]:
-        self.message(0x11, label, [], 0)
-        if self.at:
-            self.elements, self.at = poseidon2.permute(self.elements), 0
-        while True:
-            yield from self.elements[:12]
-            self.elements = poseidon2.permute(self.elements)
-
     def seed(self) -> bytes:
         words = self.words("grind")
         drawn = struct.pack("<4Q", *(next(words) for _ in range(4)))
@@ -367,23 +381,14 @@ class Poseidon2Transcript(Transcript):
         return nonce < P and poseidon2.works(struct.unpack("<4Q", seed), nonce, bits, 4)
 
 
-class Bn254Transcript(Transcript):
+class Bn254Transcript(Sponge):
     """Of docs/multilinear-protocol.md, section 2."""
 
-    def __init__(self, purpose: bytes) -> None:
-        self.elements, self.at = [0] * 3, 0
-        self.events = []
-        self.absorb("purpose", b"distprove stark transcript 2 " + purpose)
-        self.events = [["purpose", H(purpose)]]
+    width, rate, permute = 3, 2, staticmethod(bn254.permute)
 
-    def message(self, kind: int, label: str, items: Sequence[int], count: int) -> None:
+    def message(self, kind: int, label: str, items: Sequence[int], length: int) -> None:
         name = label.encode()
-        header = kind + 2**8 * len(name) + 2**16 * count + 2**64 * int.from_bytes(name, "little")
-        for x in (header, *items):
-            self.elements[self.at] = x
-            self.at += 1
-            if self.at == 2:
-                self.elements, self.at = bn254.permute(self.elements), 0
+        self.push(kind + 2**8 * len(name) + 2**16 * length + 2**64 * int.from_bytes(name, "little"), *items)
 
     def _pieces(self, data: bytes) -> list[int]:
         return [int.from_bytes(data[i : i + 24], "little") for i in range(0, len(data), 24)]
@@ -402,21 +407,13 @@ class Bn254Transcript(Transcript):
         self.message(0x14, label, [number] if root else [], len(root) // 32)
         self.events.append([label, H(root)])
 
-    def drawn(self, label: str) -> Iterator[int]:
-        self.message(0x11, label, [], 0)
-        if self.at:
-            self.elements, self.at = bn254.permute(self.elements), 0
-        while True:
-            yield from self.elements[:2]
-            self.elements = bn254.permute(self.elements)
-
     def extension(self, label: str) -> Element:
-        a, b, c = next(found for found in map(bn254.digits, self.drawn(label)) if found is not None)
+        a, b, c = next(found for found in map(bn254.digits, self.words(label)) if found is not None)
         self.events.append([label, [a, b, c]])
         return a, b, c
 
     def indices(self, label: str, q: int, k: int) -> list[int]:
-        elements, drawn = self.drawn(label), []
+        elements, drawn = self.words(label), []
         while len(drawn) < q:
             y = next(elements)
             drawn += [(y >> 32 * i) % 2**k for i in range(3)]
@@ -424,7 +421,7 @@ class Bn254Transcript(Transcript):
         return drawn[:q]
 
     def seed(self) -> bytes:
-        drawn = next(self.drawn("grind")).to_bytes(32, "little")
+        drawn = next(self.words("grind")).to_bytes(32, "little")
         self.events.append(["grind", drawn])
         return drawn
 
@@ -473,6 +470,17 @@ class Program:
         need(all(0 <= v < len(self.code) for v in self.outputs), "an output that is no value")
 
 
+def uses_of(record: Any) -> list[list[Any]]:
+    """The uses of buses of a table: bus, width, scope, number, whether it sends, bound."""
+    uses = [listed(use, 6) for use in some(record["uses"])]
+    for bus, width, scope, number, sends, at_most in uses:
+        need(isinstance(named(bus), str) and scope in ("local", "global") and type(sends) is bool, "not a use")
+        integer(width, 1, 256)
+        integer(number, 1, 65535)
+        need(at_most is None or integer(at_most, 1, P - 1) > 0, "a bound")
+    return uses
+
+
 class Table:
     def __init__(self, record: Any) -> None:
         kinds = {"name": str, "public": int, "constraints": dict, "names": list, "interactions": Any}
@@ -480,12 +488,7 @@ class Table:
         self.record = record
         named(record["name"])
         self.public = integer(record["public"], 0, 4096)
-        self.uses = [listed(use, 6) for use in some(record["uses"])]
-        for bus, width, scope, number, sends, at_most in self.uses:
-            need(isinstance(named(bus), str) and scope in ("local", "global") and type(sends) is bool, "not a use")
-            integer(width, 1, 256)
-            integer(number, 1, 65535)
-            need(at_most is None or integer(at_most, 1, P - 1) > 0, "a bound")
+        self.uses = uses_of(record)
         groups = [listed(group, 2) for group in some(record["groups"])]
         need(all(scope in ("local", "global") for scope, _ in groups), "a group of no scope")
         need(sum(integer(size, 1, 256) for _, size in groups) == len(self.uses), "groups of other sizes")
