@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,7 +45,7 @@ OptionalT = TypeVar("OptionalT")
 
 
 @dataclass(frozen=True, repr=False)
-class KeyFront(Generic[ParametersT, TableT, OptionalT]):
+class KeyFront(ABC, Generic[ParametersT, TableT, OptionalT]):
     """What the verifying keys of both engines hold."""
 
     program: str
@@ -67,9 +68,9 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
         )
 
     @property
+    @abstractmethod
     def digest(self) -> bytes:
         """Keccak-256 of the canonical encoding of the key, 32 bytes. It is bound into every transcript."""
-        raise NotImplementedError
 
     @property
     def anchored(self) -> bool:
@@ -82,14 +83,14 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
         it, and partitions are proven as they are committed."""
         return True
 
+    @abstractmethod
     def to_record(self) -> dict[str, Any]:
         """The key as plain data, which its digest covers."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def from_record(cls, record: Any, what: str = "verifying key") -> KeyFront[ParametersT, TableT, OptionalT]:
         """Read what `to_record` wrote, and check everything that a verifier relies on. Raises FormatError."""
-        raise NotImplementedError
 
     def read_back(self) -> None:
         """Raise UsageError unless a verifier accepts the encoding of this key."""
@@ -108,13 +109,13 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
         """`from_record` of this key's record."""
         self.from_record(record, what)
 
+    @abstractmethod
     def check(self, what: str) -> None:
         """Raise FormatError unless the parts of the key fit each other."""
-        raise NotImplementedError
 
+    @abstractmethod
     def named(self) -> dict[str, Any]:
         """The map by which a proof file names its key. A verifier makes the key again from it, or is given the key."""
-        raise NotImplementedError
 
     def is_named(self, named: Any) -> bool:
         """Whether `named`, from a proof file, names exactly this key, without any other argument."""
@@ -142,9 +143,9 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
         """Numbers of the buses by name, from one, as they stand in fingerprints."""
         return {name: number for number, (name, _, _) in enumerate(self.buses, start=1)}
 
+    @abstractmethod
     def is_optional(self, table: int) -> bool:
         """Whether a partition may lack this table."""
-        raise NotImplementedError
 
     def check_front(self, what: str) -> None:
         """Raise FormatError unless tables, buses, statement and optional tables fit each other."""

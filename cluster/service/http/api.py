@@ -62,6 +62,10 @@ PAGE = {
 }
 
 
+OCTETS: Any = {"media": "application/octet-stream", "errors": (404, 422), "streams": True}
+"""Of a route that sends a file of a job."""
+
+
 @dataclass(frozen=True)
 class Shutdown:
     """How a service is to end."""
@@ -204,14 +208,7 @@ def _partitions(call: Call, state: PartitionState | None, search: str, first: in
     return PartitionList.of(call.service.partitions(call.id), state, search, first, limit)
 
 
-@TABLE.route(
-    "GET",
-    "/v1/jobs/{id}/proof",
-    {200: "The file proof.msgpack (docs/formats.md)."},
-    media="application/octet-stream",
-    errors=(404, 422),
-    streams=True,
-)
+@TABLE.route("GET", "/v1/jobs/{id}/proof", {200: "The file proof.msgpack (docs/formats.md)."}, **OCTETS)
 async def proof(call: Call) -> web.StreamResponse:
     """Download the proof of a job that is proved."""
     return await _download(call, call.service.proof)
@@ -221,9 +218,7 @@ async def proof(call: Call) -> web.StreamResponse:
     "GET",
     "/v1/jobs/{id}/output",
     {200: "The file output.bin, without which the proof of a job that has one cannot be verified."},
-    media="application/octet-stream",
-    errors=(404, 422),
-    streams=True,
+    **OCTETS,
 )
 async def output(call: Call) -> web.StreamResponse:
     """Download the output of variable length of a job that is proved and has one."""
@@ -236,14 +231,7 @@ async def list_files(call: Call) -> web.StreamResponse:
     return answer(FileList(await call.ask(call.service.files, call.id)))
 
 
-@TABLE.route(
-    "GET",
-    "/v1/jobs/{id}/files/{name}",
-    {200: "The file."},
-    media="application/octet-stream",
-    errors=(404, 422),
-    streams=True,
-)
+@TABLE.route("GET", "/v1/jobs/{id}/files/{name}", {200: "The file."}, **OCTETS)
 async def file(call: Call) -> web.StreamResponse:
     """Download one of the files that `files` lists, such as a wrap's proof.json, public.json and calldata.hex."""
     name = call.request.match_info["name"]

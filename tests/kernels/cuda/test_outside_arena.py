@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import types
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from kernels.errors import OutOfMemory
+from tests.support.own_module import module_anew
 
 MIB = 1 << 20
 REFUSED, ILLEGAL = 2, 700
@@ -74,12 +74,7 @@ def arena(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Any:
         device=space(get_device_id=int),
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    found = importlib.util.find_spec("kernels.cuda.arena")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return module_anew("kernels.cuda.arena")
 
 
 def test_a_block_that_the_driver_refuses_is_told_with_what_is_free_on_the_device(arena: Any, driver: Driver) -> None:

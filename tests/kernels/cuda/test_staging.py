@@ -7,7 +7,6 @@ is written again before its copy has ended therefore shows in the bytes that arr
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import itertools
 import sys
 import threading
@@ -21,6 +20,7 @@ import pytest
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import BackendError
 from kernels.host.native import native
+from tests.support.own_module import module_anew
 
 SLOT = 64
 TO_DEVICE, TO_HOST = 1, 2
@@ -83,12 +83,7 @@ def arena(monkeypatch: pytest.MonkeyPatch) -> Any:
     cupy = types.ModuleType("cupy")
     cupy.cuda = types.SimpleNamespace(runtime=runtime, Event=LazyEvent, alloc_pinned_memory=pinned)  # type: ignore
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    found = importlib.util.find_spec("kernels.cuda.arena")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return module_anew("kernels.cuda.arena")
 
 
 def random_bytes(count: int, seed: int) -> Any:
