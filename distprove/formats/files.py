@@ -52,9 +52,9 @@ def open_given(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     return descriptor
 
 
-def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write `data` at `path`. A reader sees the old content or the new; if `durable`, the new survives a power cut."""
-    with replacing(path, durable=durable) as file:
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write `data` at `path`. A reader sees the old content or the new, and the new survives a power cut."""
+    with replacing(path) as file:
         file.write(data)
 
 

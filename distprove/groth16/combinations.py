@@ -7,7 +7,6 @@ probability 2^-128.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 
 import numpy as np
 
@@ -22,9 +21,9 @@ from kernels.maths.encoding import generator, unpack
 COEFFICIENT_BYTES = 16
 
 
-def coefficients(curve: Curve, count: int, rng: Callable[[int], bytes] = secrets.token_bytes) -> Words:
+def coefficients(curve: Curve, count: int) -> Words:
     """Random coefficients, (count, fr.limbs) canonical integers of 128 bits."""
-    random = np.frombuffer(rng(COEFFICIENT_BYTES * count), dtype="<u8").reshape(count, 2)
+    random = np.frombuffer(secrets.token_bytes(COEFFICIENT_BYTES * count), dtype="<u8").reshape(count, 2)
     return np.pad(random, ((0, 0), (0, curve.fr.limbs - 2)))
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -61,9 +61,9 @@ class Remembered(NamedTuple):
     """Why that is not known, if it is not."""
 
 
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+def state_folder() -> Path:
     """This user's folder for what outlives a job."""
-    given = environment.get("XDG_STATE_HOME", "")
+    given = os.environ.get("XDG_STATE_HOME", "")
     return (Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state") / "distprove"
 
 

@@ -8,8 +8,6 @@ commitments in two ways. Refused is also a secret whose powers repeat themselves
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +26,7 @@ from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 
 
-def srs_from_ceremonies(
-    alpha: Ptau, beta: Ptau, proofs: int, backend: Backend, rng: Callable[[int], bytes] = secrets.token_bytes
-) -> Srs:
+def srs_from_ceremonies(alpha: Ptau, beta: Ptau, proofs: int, backend: Backend) -> Srs:
     """The keys for up to `proofs` proofs, every point of which is checked.
 
     Raises CurveMismatch, InvalidKey, InputError for files that are too small, UsageError.
@@ -41,16 +37,16 @@ def srs_from_ceremonies(
     shared = {*alpha.contributions()} & {*beta.contributions()}
     if shared:
         raise InvalidKey(f"{alpha.name} and {beta.name} share {len(shared)} contributions: they are of one ceremony")
-    return _srs_of(curve, _taken(alpha, n), _taken(beta, n), backend, rng)
+    return _srs_of(curve, _taken(alpha, n), _taken(beta, n), backend)
 
 
-def srs_from_generic(generic: GenericSrs, backend: Backend, rng: Callable[[int], bytes] = secrets.token_bytes) -> Srs:
+def srs_from_generic(generic: GenericSrs, backend: Backend) -> Srs:
     """The keys of bellperson's file, every point of which is checked. It does not tell of its ceremonies, so nothing
     here compares them. Raises InvalidKey."""
     alpha, beta = (
         _Powers(f"{generic.name}: {title}", generic.g1[i], generic.g2[i]) for i, title in enumerate(("alpha", "beta"))
     )
-    return _srs_of(generic.curve, alpha, beta, backend, rng)
+    return _srs_of(generic.curve, alpha, beta, backend)
 
 
 def insecure_srs(curve: Curve, proofs: int, backend: Backend) -> Srs:
@@ -88,11 +84,11 @@ def _taken(ptau: Ptau, n: int) -> _Powers:
     return _Powers(ptau.name, *taken)
 
 
-def _srs_of(curve: Curve, alpha: _Powers, beta: _Powers, backend: Backend, rng: Callable[[int], bytes]) -> Srs:
+def _srs_of(curve: Curve, alpha: _Powers, beta: _Powers, backend: Backend) -> Srs:
     """The keys of two secrets, every point of which is checked. Raises InvalidKey."""
     n = len(alpha.g2)
     for secret in (alpha, beta):
-        _check(curve, secret, backend, rng)
+        _check(curve, secret, backend)
     own = [{row.tobytes() for row in secret.g1} for secret in (alpha, beta)]
     for secret, different in zip((alpha, beta), own, strict=True):
         if len(different) < 2 * n:
@@ -108,7 +104,7 @@ def _srs_of(curve: Curve, alpha: _Powers, beta: _Powers, backend: Backend, rng: 
     return srs
 
 
-def _check(curve: Curve, secret: _Powers, backend: Backend, rng: Callable[[int], bytes]) -> None:
+def _check(curve: Curve, secret: _Powers, backend: Backend) -> None:
     """Raise InvalidKey unless these are the powers of one secret, members of their groups, from the generators on."""
     g1, g2 = secret.g1, secret.g2
     for group, powers in ((Group.G1, g1), (Group.G2, g2)):
@@ -118,19 +114,17 @@ def _check(curve: Curve, secret: _Powers, backend: Backend, rng: Callable[[int],
         if not np.array_equal(powers[0], generator(curve, group)):
             raise InvalidKey(f"{secret.name}: the powers in {group.name} do not begin with the generator")
     # Successive points have the same ratio, and it is that of the other group: as random combinations of all of them.
-    low, high = _combinations(curve, Group.G1, g1, backend, rng)
+    low, high = _combinations(curve, Group.G1, g1, backend)
     if not same_pairing(curve, (high, g2[0]), (low, g2[1])):
         raise InvalidKey(f"{secret.name}: the points in G1 are not the powers of one secret")
-    low, high = _combinations(curve, Group.G2, g2, backend, rng)
+    low, high = _combinations(curve, Group.G2, g2, backend)
     if not same_pairing(curve, (g1[0], high), (g1[1], low)):
         raise InvalidKey(f"{secret.name}: the points in G2 are not the powers of the secret")
 
 
-def _combinations(
-    curve: Curve, group: Group, powers: HostArray, backend: Backend, rng: Callable[[int], bytes]
-) -> tuple[HostArray, HostArray]:
+def _combinations(curve: Curve, group: Group, powers: HostArray, backend: Backend) -> tuple[HostArray, HostArray]:
     """One random combination of all points but the last, and the same of all but the first."""
-    factors = coefficients(curve, len(powers) - 1, rng)
+    factors = coefficients(curve, len(powers) - 1)
     on_device = backend.to_device(powers)
     low, high = (combination(curve, group, on_device, factors, backend, start=start) for start in (0, 1))
     return low, high
