@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import string
 from pathlib import Path
 
 import pytest
@@ -160,10 +161,61 @@ def test_an_endless_guest_says_where_it_is_and_what_it_did(tmp_path: Path) -> No
         ("_ZN5$u1b$17h0123456789abcdefE", "$u1b$"),
         ("_ZN5guest4mainE", "_ZN5guest4mainE"),
         ("main", "main"),
+        ("_RNvNtCsek2U9quteHC_17compiler_builtins3mem6memcpy", "compiler_builtins::mem::memcpy"),
+        (
+            "_RINvNtNtCsifWJiKa6KfZ_4core3fmt5float29float_to_decimal_common_exactdEB6_",
+            "core::fmt::float::float_to_decimal_common_exact::<f64>",
+        ),
+        ("_RNvXsi_NtCsifWJiKa6KfZ_4core3fmtRyNtB5_5Debug3fmt.llvm.12", "<&u64 as core::fmt::Debug>::fmt"),
+        ("_RNvYNtC1a1SNtB4_1T5visitC1b", "<a::S as a::T>::visit"),
+        ("_RINvC1a1fDNtB2_1Tp4ItemhEL_E", "a::f::<dyn a::T<Item = u8>>"),
+        ("_RNCNvC1a4mains_0C1b", "a::main::{closure#1}"),
+        ("_RNSNvC1a4main6vtable", "a::main::{shim:vtable#0}"),
+        (
+            "_RINvC1a1fKj2a_Kb1_Kc41_Kan7f_FUKCRShAOjj4_EzE",
+            "a::f::<42, true, 'A', -127, unsafe extern \"C\" fn(&[u8], [*mut usize; 4]) -> !>",
+        ),
+        ("_RINvC1a1fTEThEThmEE", "a::f::<(), (u8,), (u8, u32)>"),
+        ("_RNvC1au6zcaj7c", "a::öäß"),
+        ("_RNvC1au9bcher_kva", "a::bücher"),
+        ("_RNvC1au2_\u00e4", None),
+        ("_RNvC1a4main.exit.i", None),
+        ("_RNvB_4main", None),
+        ("_RNvC9main", None),
+        ("_RNvC1a4mainC", None),
+        ("_RINvC1a1fKc1b_E", None),
+        ("_R" + "S" * 5000, None),
+        ("_RNvC1a2\x1bm", None),
+        ("_R", None),
     ],
 )
-def test_names_of_rust_are_shown_without_their_hash(symbol: str, name: str) -> None:
-    assert shown_name(symbol) == name
+def test_names_of_rust_are_shown_without_their_hash(symbol: str, name: str | None) -> None:
+    assert shown_name(symbol) == (symbol if name is None else name)
+
+
+def test_references_of_a_symbol_do_not_make_its_name_exponentially_long() -> None:
+    assert (
+        shown_name(_doubled(2))
+        == "a::f::<(u8, u8), ((u8, u8), (u8, u8)), (((u8, u8), (u8, u8)), ((u8, u8), (u8, u8)))>"
+    )
+    assert shown_name(_doubled(40)) == _doubled(40)
+
+
+def _doubled(times: int) -> str:
+    """A symbol whose generic arguments are tuples, each twice the one before it."""
+    symbol, at = "INvC1a1fThhE", 8
+    for _ in range(times):
+        reference, at = f"B{_base62(at)}", len(symbol)
+        symbol += f"T{2 * reference}E"
+    return f"_R{symbol}E"
+
+
+def _base62(value: int) -> str:
+    digits, value = "", value - 1
+    while value > 0:
+        value, digit = divmod(value, 62)
+        digits = (string.digits + string.ascii_letters)[digit] + digits
+    return (digits or ("0" if value == 0 else "")) + "_"
 
 
 def test_exit_codes(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 Rust's legacy mangling: `_ZN`, the length and text of each part of the path, `17h` and a hash of 16 hexadecimal digits,
 `E`. In parts `..` stands for `::`, and `$LT$` and such for characters (rustc_symbol_mangling, `legacy.rs`).
-All other names, C++'s among them, are shown as they are.
+Names of mangling v0, the present one, are read in `names_v0`. All other names, C++'s among them, are shown as they are.
 """
 
 from __future__ import annotations
 
 import re
+
+from distprove.stark.riscv import names_v0
 
 _LEGACY = re.compile(r"_ZN([0-9].*)17h[0-9a-f]{16}E(?:\.llvm\.[0-9A-F]+)?\Z", re.ASCII)
 _PART = re.compile(r"[0-9]{1,4}", re.ASCII)
@@ -16,7 +18,9 @@ _CHARACTERS = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(",
 
 
 def shown_name(symbol: str) -> str:
-    """The path that a symbol of Rust stands for, without its hash; any other symbol as it is."""
+    """The path that a symbol of Rust stands for, without hashes; any other symbol as it is."""
+    if symbol.startswith(names_v0.PREFIX):
+        return names_v0.demangled(symbol) or symbol
     found = _LEGACY.match(symbol)
     parts, at, path = list[str](), 0, found[1] if found else ""
     while at < len(path):
