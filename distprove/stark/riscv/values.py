@@ -53,6 +53,8 @@ PADDING = 3
 """Zeros that a host call may add behind a value, as the output has whole words."""
 _LENGTH = Width(32)
 _DOUBLE = struct.Struct("<d")
+_OF_TYPES = ("typing", "types")
+"""Modules whose objects annotate, such as `typing.Any`, and are no classes."""
 
 
 def encode(kind: Any, value: object) -> bytes:
@@ -284,7 +286,9 @@ def _fields(kind: Any) -> list[tuple[str, Any]]:
 
 
 def _require_known(kind: Any) -> None:
-    """Raise UsageError for a type that has no encoding."""
+    """Raise UsageError for a type that has no encoding, and for a value in a type's place, which may be a secret."""
+    if not isinstance(kind, type) and typing.get_origin(kind) is None and type(kind).__module__ not in _OF_TYPES:
+        raise UsageError(f"the first argument, and each annotation, is a type, not a value of {type(kind).__name__}")
     known = kind in (bool, float, str, bytes) or typing.get_origin(kind) in (list, dict, tuple)
     if not (known or _is_enum(kind) or (isinstance(kind, type) and is_dataclass(kind) and fields(kind))):
         hint = "; give an integer its width, such as U32" if kind is int else ""

@@ -190,11 +190,22 @@ def test_keys_without_a_hash_are_refused(kind: Any) -> None:
         decode(dict[kind, U8], b"\1\1\1\1\1")
 
 
-@pytest.mark.parametrize("kind", [int, object, set[int], Nothing, U8 | str, Point(1, 2)])
+@pytest.mark.parametrize("kind", [int, object, set[int], Nothing, U8 | str, Any])
 def test_a_type_without_an_encoding_is_refused(kind: Any) -> None:
     for use in (lambda: encode(kind, 3), lambda: decode(kind, b"\3")):
         with pytest.raises(UsageError, match="has no encoding"):
             use()
+
+
+@pytest.mark.parametrize("value", ["secret", [Point(1, 2)], Point(1, 2), 77, None])
+def test_a_value_in_the_place_of_its_type_is_not_quoted(value: Any) -> None:
+    for use in (lambda: encode(value, U8), lambda: decode(value, b"\3"), lambda: encode(list[value], [3])):
+        with pytest.raises(UsageError) as refused:
+            use()
+        assert str(refused.value) in (
+            f"the first argument, and each annotation, is a type, not a value of {type(value).__name__}",
+            "value[0]: the first argument, and each annotation, is a type, not a value of " + type(value).__name__,
+        )
 
 
 def test_a_chain_that_never_ends_is_refused() -> None:
