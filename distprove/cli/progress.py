@@ -29,7 +29,7 @@ NOTABLE = {
     "death": "[yellow]a worker's process ended[/], it is started again",
     "retired": "[red]worker given up[/]",
     "failed": "[red]failed[/]",
-    "set-aside": "[yellow]device not used[/]",
+    "set-aside": "[yellow]devices[/]",
 }
 """Events worth a line of their own, whatever the display."""
 
@@ -168,8 +168,8 @@ class ProgressDisplay:
             self._print(f"[dim]{escape(event.detail or '')}[/]")
         if event.event in NOTABLE:
             subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
-            detail = f": {message(event.detail)}" if event.detail else ""
-            self._print(f"{subject}: {NOTABLE[event.event]}{detail}")
+            told = (subject, NOTABLE[event.event], message(event.detail) if event.detail else "")
+            self._print(": ".join(filter(None, told)))
         if self._bar is not None:
             self._update(self._bar, event)
         else:

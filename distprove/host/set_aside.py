@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from distprove.errors import DistproveError, FormatError
+from distprove.errors import DistproveError, FormatError, typed
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.shapes import NUMBER, fits
@@ -77,7 +77,7 @@ def remembered() -> Remembered:
         with Folder.open_ours(folder) as opened:
             found = _read(opened)
     except (OSError, RuntimeError, NotPrivate, DistproveError) as error:
-        return Remembered({}, f"which devices were given up on {platform.node()} is not known: {error}")
+        return Remembered({}, f"which devices were given up on {platform.node()} is not known: {typed(error)}")
     return Remembered({each.device: each for each in found if each.host == platform.node()})
 
 
@@ -106,7 +106,7 @@ def _change(change: Callable[[list[SetAside]], list[SetAside]]) -> str:
             devices = [asdict(each) for each in change(found)[-MOST:]]
             opened.write(FILE, json.dumps({**FORMAT, "devices": devices}, indent=1).encode())
     except (OSError, RuntimeError, NotPrivate, DistproveError) as error:
-        return f"which devices were given up could not be written: {error}"
+        return f"which devices were given up could not be written: {typed(error)}"
     return ""
 
 

@@ -229,6 +229,13 @@ def test_a_long_log_stays_short_and_ends_with_the_last() -> None:
     assert lines[-1].startswith("[10050/10050]")
 
 
+def test_a_remark_on_devices_names_nothing_but_them() -> None:
+    console = plain()
+    with ProgressDisplay(console) as display:
+        display(Progress("set-aside", None, None, None, 0, 0, 2, "GPU-1 on here is not used since noon"))
+    assert text(console) == "devices: GPU-1 on here is not used since noon\n"
+
+
 def test_trouble_has_a_line_of_its_own() -> None:
     console = plain()
     with ProgressDisplay(console) as display:

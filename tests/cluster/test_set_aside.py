@@ -111,6 +111,9 @@ def test_a_list_that_cannot_be_read_is_told_and_ignored(state: Path, faults: Mak
     state.chmod(0o777)
     assert "can be written by others" in remembered().trouble
     state.chmod(0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", f"/{300 * 'x'}")
+        assert remembered().trouble.endswith(f"/{FILE}: File name too long")
     (state / FILE).write_bytes(b"{")
     assert remember(toy_uuid(1), "hung twice") == ""
     assert list(remembered().devices) == [toy_uuid(1)]
