@@ -10,9 +10,11 @@ import _signal  # type: ignore[import-not-found]  # `signal` imports more, in wh
 import os
 import sys
 
-if os.path.basename("".join(sys.argv[:1])) in ("distprove", "-m") and callable(_signal.getsignal(_signal.SIGINT)):
+if os.path.basename("".join(sys.argv[:1])) in ("distprove", "-m"):
     # The command line: what is imported before its `main` can only end, and without a traceback.
-    _signal.signal(_signal.SIGINT, lambda *_: os._exit(130))
+    for _number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        if _signal.getsignal(_number) != _signal.SIG_IGN:
+            _signal.signal(_number, lambda *_: os._exit(130))
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

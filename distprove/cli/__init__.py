@@ -12,6 +12,9 @@ from typing import Any, NoReturn
 
 from distprove.errors import ResourceError, typed
 
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a scheduler's stop and a closed terminal end a command in one way, unless whoever started it ignores them."""
+
 
 def main() -> None:
     """Entry point of `distprove`. Its exit codes are those of `distprove.errors`."""
@@ -19,8 +22,10 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.unraisablehook = _interrupt_again
     try:
-        if callable(signal.getsignal(signal.SIGINT)):
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in INTERRUPTS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler)
+        os.register_at_fork(after_in_child=_end_as_ever)
         _run()
     except KeyboardInterrupt:  # while something was imported
         end = SystemExit(130)
@@ -34,6 +39,13 @@ def main() -> None:
         os.write(2, f"error: {told}\n".encode(errors="backslashreplace"))
         end = SystemExit(told.exit_code)
     _leave(end)
+
+
+def _end_as_ever() -> None:
+    """Let SIGTERM and SIGHUP end a process that a command forks, as they end a worker that is none."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.default_int_handler:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _interrupt_again(unraisable: Any) -> None:
@@ -68,7 +80,8 @@ def _leave(end: SystemExit) -> NoReturn:
     A kernel under way cannot be interrupted, and the interpreter's own shutdown would unwind its thread through C++.
     """
     with suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in INTERRUPTS:
+            signal.signal(number, signal.SIG_IGN)
     code = end.code if isinstance(end.code, int) else int(end.code is not None)
     if any(thread.daemon for thread in threading.enumerate()):
         sys.stdout.flush()

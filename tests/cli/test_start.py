@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -82,17 +83,17 @@ import importlib.abc, os, signal, sys
 class Interrupts(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name == module:
-            os.kill(os.getpid(), signal.SIGINT) if where == "import" else Last()
+            os.kill(os.getpid(), number) if where == "import" else Last()
 
 
 class Last:
     def __del__(self):  # Python raises nothing from here, as from the callbacks of its own imports
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         [None for _ in range(100)]
 
 
 sys.argv[0] = "/usr/bin/distprove"
-module, where = sys.argv.pop(1), sys.argv.pop(1)
+module, where, number = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
 sys.meta_path.insert(0, Interrupts())
 from distprove.cli import main
 main()
@@ -216,17 +217,62 @@ def test_what_is_no_aggregate_is_told_without_what_verifies_one(tmp_path: Path) 
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
-    ("module", "where"),
+    ("module", "where", "number"),
     [
-        *(("distprove.cli", "import"), ("typer", "import"), ("distprove.cli.prove", "import")),
-        *(("cluster.session", "import"), ("typer", "callback"), ("cluster.session", "callback")),
+        ("distprove.cli", "import", signal.SIGINT),
+        ("distprove.cli", "import", signal.SIGTERM),
+        ("typer", "import", signal.SIGINT),
+        ("distprove.cli.prove", "import", signal.SIGHUP),
+        ("cluster.session", "import", signal.SIGINT),
+        ("cluster.session", "import", signal.SIGTERM),
+        ("typer", "callback", signal.SIGINT),
+        ("cluster.session", "callback", signal.SIGINT),
     ],
 )
-def test_an_interrupt_during_imports_has_its_exit_code(module: str, where: str, tmp_path: Path) -> None:
+def test_an_interrupt_during_imports_has_its_exit_code(
+    module: str, where: str, number: signal.Signals, tmp_path: Path
+) -> None:
     """Before the command's `main`, before Typer is there, while it looks for the command, and in the command."""
     (tmp_path / "job.toml").write_text('system = "stark"\nprogram = "fibonacci"\narguments = { rows = 8 }\n')
-    command = [sys.executable, "-c", INTERRUPTED, module, where, "prove", "job.toml", "--out", "run", "--local"]
+    command = [
+        sys.executable,
+        "-c",
+        INTERRUPTED,
+        module,
+        where,
+        str(int(number)),
+        "prove",
+        "job.toml",
+        "--out",
+        "run",
+        "--local",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+FORKS = """
+import os, signal
+from distprove import cli
+
+
+def run():
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(1)
+    print(-os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    os.kill(os.getpid(), signal.SIGHUP)
+
+
+cli._run = run
+cli.main()
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_process_that_a_command_forks_is_ended_by_the_signals_that_interrupt_the_command() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.returncode) == (f"{signal.SIGTERM.value}\n", 130), done.stderr
