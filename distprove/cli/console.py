@@ -153,7 +153,7 @@ def reports_errors(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
-        from distprove.cli.option_groups import check_paths
+        from distprove.cli.option_groups import check_paths, only_reads
 
         try:
             check_paths(run, kwargs)
@@ -164,7 +164,8 @@ def reports_errors(command: Command) -> Command:
             raised = typed(error)
             code, hint = exit_code(raised), None
             if code in (EnvironmentFailed.exit_code, INTERRUPTED) and not isinstance(raised, InUse):
-                hint = _resume_hint(kwargs.get("run") or kwargs.get("out"))
+                begun = None if only_reads(run, "run") else kwargs.get("run")
+                hint = _resume_hint(begun or kwargs.get("out"))
             elif not isinstance(raised, (DistproveError, BackendError)):
                 hint = f"this is a fault in distprove; {DEBUG_FLAG} shows where"
             _explain(raised, bool(kwargs.get("as_json")), hint)

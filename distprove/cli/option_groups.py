@@ -68,6 +68,12 @@ def run_files(path: Path) -> list[Path]:
     return [*(path / name for name in (*FILES, PARTITIONS)), *(path / PARTITIONS).glob("*")]
 
 
+def only_reads(command: Callable[..., Any], name: str) -> bool:
+    """Whether a command only reads the files at its parameter `name`."""
+    parameter = inspect.signature(command, eval_str=True).parameters.get(name)
+    return any(isinstance(mark, Reads) for mark in getattr(parameter and parameter.annotation, "__metadata__", ()))
+
+
 def check_paths(command: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Raise UsageError where a command with these arguments would write over what it reads, two things at one place, or
     over a file unasked."""

@@ -392,10 +392,10 @@ def export(
         shown = {"out": str(destination), "partitions": made.names, "files": mapped}
         print_json({**shown, "weakness": made.weakness})
         return
-    which = "it" if count == 1 else "them" if made.checks_all else "one"
-    out().print(f"{count} partition{'s' * (count != 1)} in {escape(str(destination))}. To check {which}:")
+    out().print(f"{count} partition{'s' * (count != 1)} in {escape(str(destination))}.")
     if made.own_key:
         out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
+    out().print(f"To check {'it' if count == 1 else 'them' if made.checks_all else 'one'}:")
     out().print(f"  {escape(shlex.join(made.command))}", soft_wrap=True)
 
 

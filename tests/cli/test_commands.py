@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -152,6 +153,21 @@ def test_verify_and_export_of_an_unfinished_run_say_how_far_it_is(proven: Path, 
             assert "2 of 3 partitions are proven, and a driver is at work on it" in why_refused(run(*command, out))
     shutil.rmtree(out / "partitions")
     assert "0 of 3 partitions are proven" in why_refused(run("verify", out))
+
+
+def test_a_command_that_reads_a_run_does_not_say_to_resume_it(proven: Path, tmp_path: Path) -> None:
+    def no_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # Python keeps bytecode that was cut off
+    for command in (f"export {proven} --out E", f"report {proven} --out page.html --trace trace.json"):
+        words = [*DISTPROVE, *command.split()]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment, preexec_fn=no_room
+        )
+        assert done.returncode == 3, done.stderr
+        assert "ulimit -f" in done.stderr
+        assert "resume" not in done.stderr
 
 
 def test_a_bad_witness_fails_its_partition_and_no_other(small_job: SmallJob, tmp_path: Path) -> None:
