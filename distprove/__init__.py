@@ -19,7 +19,7 @@ if os.path.basename("".join(sys.argv[:1])) in ("distprove", "-m"):
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import kernels  # noqa: F401 - notes when this process began to load the code
+import kernels  # notes when this process began to load the code
 
 if TYPE_CHECKING:
     from cluster.service.client import Client as Client
@@ -37,6 +37,16 @@ if TYPE_CHECKING:
     from distprove.settings import ExecutorSettings as ExecutorSettings
 
     __version__: str
+
+if not hasattr(kernels, "BEGAN"):
+    _text = (
+        f"`import kernels` finds {getattr(kernels, '__file__', None)!a}, which is not distprove's: "
+        "rename it, or keep its folder off Python's search path"
+    )
+    if os.path.basename("".join(sys.argv[:1])) in ("distprove", "-m"):
+        os.write(2, f"error: {_text}\n".encode())
+        raise SystemExit(3)
+    raise ImportError(_text, name="kernels")
 
 _HOMES = {
     **dict.fromkeys(("Client", "connect"), "cluster.service.client"),

@@ -167,7 +167,7 @@ def reports_errors(command: Command) -> Command:
                 begun = None if only_reads(run, "run") else kwargs.get("run")
                 hint = _resume_hint(begun or kwargs.get("out"))
             elif not isinstance(raised, (DistproveError, BackendError)):
-                hint = f"this is a fault in distprove; {DEBUG_FLAG} shows where"
+                hint = _hidden(raised) or f"this is a fault in distprove; {DEBUG_FLAG} shows where"
             _explain(raised, bool(kwargs.get("as_json")), hint)
             raise typer.Exit(code) from None
 
@@ -193,6 +193,20 @@ def _explain(error: BaseException, as_json: bool, hint: str | None) -> None:
 def debugging() -> bool:
     """Whether `--debug` was given, before or after the command's name."""
     return DEBUG_FLAG in sys.argv[1:]
+
+
+def _hidden(error: BaseException) -> str | None:
+    """A hint for a failed import from a module that hides a package of its name: of ours, or of a library."""
+    import site
+
+    name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    found = getattr(sys.modules.get(name), "__file__", None)
+    ours = Path(__file__).parents[2]
+    sites = (*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(os.__file__))
+    installed = (ours / name, *map(Path, sites))
+    if found is None or any(Path(found).is_relative_to(folder) for folder in installed):
+        return None
+    return f"`import {name}` finds {quote(found)}: rename it, or keep its folder off Python's search path"
 
 
 def _resume_hint(run: object) -> str | None:

@@ -276,3 +276,36 @@ cli.main()
 def test_a_process_that_a_command_forks_is_ended_by_the_signals_that_interrupt_the_command() -> None:
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=120)
     assert (done.stdout, done.returncode) == (f"{signal.SIGTERM.value}\n", 130), done.stderr
+
+
+HIDDEN = """
+import importlib.machinery, sys
+sys.argv[0] = "/usr/bin/distprove"
+sys.meta_path.insert(0, importlib.machinery.PathFinder)  # before the finder of an editable install
+sys.path.insert(0, ".")
+from distprove.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "code"), [("kernels.py", 3), ("kernels/__init__.py", 3), ("cluster.py", 1), ("numpy.py", 1)]
+)
+def test_a_module_in_the_way_of_ours_or_of_a_library_is_named(file: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    command = [sys.executable, "-c", HIDDEN, "prove", "stark", "fibonacci", "--rows", "8", "--out", "run"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == code, done.stderr
+    assert f"`import {Path(file).parts[0].removesuffix('.py')}` finds" in said
+    assert str(tmp_path / file) in said.replace("' ", "'")
+    assert "rename it" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_python_says_which_module_is_in_the_way() -> None:
+    script = "import sys, types; sys.modules['kernels'] = types.ModuleType('kernels'); import distprove"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert "ImportError: `import kernels` finds None, which is not distprove's" in done.stderr
