@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from distprove.stark.air import Air, CppRows, Expression, Table, total
-from distprove.stark.air.definition import Value
 from distprove.stark.riscv.accesses import accesses_of, calls_of_number
-from distprove.stark.riscv.buses import HOST, KECCAK, in_range, word
+from distprove.stark.riscv.buses import HOST, KECCAK, in_range, words
 from distprove.stark.riscv.calls import PRECOMPILES
+from distprove.stark.riscv.numbers import constrain_below, constrain_zero, order_columns
 from distprove.stark.riscv.record import Record, Words64
 from kernels.maths.goldilocks import P
 
@@ -47,13 +47,10 @@ def columns_for(words: int) -> dict[str, int]:
         "high": limbs - 1,
         "whole": 1,  # 1 where the modulus is 0, which stands for 2^256 or 2^384
         "inverse": 1,  # of the sum of its limbs, elsewhere
-        "four": words // 4,  # marks the four words with the highest one in which result and modulus differ
-        "place": 2,  # bits of its place among these
-        "gap": 2,  # by how much they differ there, less 1
+        **order_columns(words),  # of result and modulus
     }
 
 
-_WORD = 1 << 32
 _CARRY_BITS = 22
 
 
@@ -78,24 +75,14 @@ class ModularAir(Air):
             in_range(t, high, _CARRY_BITS - 16, row.on, f"upper carry {k}")
         for k, limb in enumerate(row.addend):
             t.always((1 - row.adds) * limb, f"no addend {k}")
-        modulus, result = words_of(row.modulus), words_of(row.result)
+        modulus, result = words(row.modulus), words(row.result)
         self._constrain_product(t, result)
 
         total_modulus = total(list(row.modulus))
         t.boolean(row.whole)
         t.always(total_modulus * row.inverse + row.whole - row.on, "a modulus that is not 0")
         t.always(total_modulus * row.whole, "a modulus that is 0")
-        for flag in (*row.four, *row.place):
-            t.boolean(flag)
-        t.always(total(list(row.four)) + row.whole - row.on, "one word differs")
-        low, high = row.place
-        places = [(1 - high) * (1 - low), (1 - high) * low, high * (1 - low), high * low]
-        # Of degree 3: at degree 4, twice as many interactions share a column as at a lower one.
-        differs = [four * place for four in row.four for place in places]
-        for k in range(1, self.words):
-            t.always(total(differs[:k]) * (modulus[k] - result[k]), f"equal above, {k}")
-        difference = total([flag * (m - r) for flag, m, r in zip(differs, modulus, result, strict=True)])
-        t.always(difference - (row.on - row.whole) * (1 + word(row.gap)), "below the modulus")
+        constrain_below(t, result, modulus, (row.four, row.place, row.gap), row.on, row.whole)
 
         address = 4 * row.key
         number = row.on * min(PRECOMPILES[self.name].values()) + row.adds
@@ -107,21 +94,17 @@ class ModularAir(Air):
         """x y + a = q m + r, by powers of 2^32."""
         row = t.this
         x, y, m, q = (row[name] for name in ("x", "y", "modulus", "quotient"))
-        half = 1 << (_CARRY_BITS - 1)
         limbs = len(x)
         at = [
             total([x[i] * y[k - i] - q[i] * m[k - i] for i in range(limbs) if 0 <= k - i < limbs])
             for k in range(2 * limbs - 1)
         ]
-        carry: Value = 0
-        for k in range(limbs):
+
+        def beside(k: int) -> Expression:
             own = k - self.words
-            beside = row.addend[k] - result[k] if own < 0 else -row.whole * words_of(q)[own]
-            value = at[2 * k] + carry + beside
-            if 2 * k + 1 < len(at):
-                value = value + (1 << 16) * at[2 * k + 1]
-            carry = row.low[k] + (1 << 16) * row.high[k] - half * row.on if k < limbs - 1 else 0
-            t.always(value - _WORD * carry, f"product {k}")
+            return row["addend"][k] - result[k] if own < 0 else -row["whole"][0] * words(q)[own]
+
+        constrain_zero(t, at, beside, (row.low, row.high), _CARRY_BITS, row.on, "product")
 
     def _send_words(self, t: Table, modulus: Sequence[Expression], result: Sequence[Expression]) -> None:
         """All words that the call accesses: x at the cycle's first time, y at the second, what the argument names and
@@ -130,12 +113,12 @@ class ModularAir(Air):
         key = dict(zip(POINTERS, (pointer * pow(4, -1, P) for pointer in row.pointers), strict=True))
         unchanged = (
             (row.on, row.key, 0, [*row.pointers, *modulus]),
-            (row.on, key["x"], -2, words_of(row.x)),
-            (row.on, key["y"], -1, words_of(row.y)),
+            (row.on, key["x"], -2, words(row.x)),
+            (row.on, key["y"], -1, words(row.y)),
             (row.adds, key["addend"], 0, list(row.addend)),
         )
-        for times, first, slot, words in unchanged:
-            for k, value in enumerate(words):
+        for times, first, slot, content in unchanged:
+            for k, value in enumerate(content):
                 for end in (0, 1):
                     sent = {"time": row.time + slot, "end": end, "key": first + k, "value": value}
                     t.send(KECCAK, sent, times=times)
@@ -151,11 +134,6 @@ class Modular384Air(ModularAir):
     name = "modular384"
     words = 12
     main: Mapping[str, int] = columns_for(words)
-
-
-def words_of(limbs: Sequence[Expression]) -> list[Expression]:
-    """The words of 32 bits."""
-    return [word((limbs[k], limbs[k + 1])) for k in range(0, len(limbs), 2)]
 
 
 _ROWS = """
