@@ -15,6 +15,22 @@ from tests.support.plain_keccak import keccak_f_of_words
 from tests.support.plain_sha256 import compressed, extended
 
 M32 = 0xFFFFFFFF
+P256, SECP256K1 = (1 << 256) - (1 << 224) + (1 << 192) + (1 << 96) - 1, (1 << 256) - (1 << 32) - 977
+BN254 = 21888242871839275222246405745257275088696311157297823662689037894645226208583
+BLS12_381 = int("1a0111ea397fe69a4b1ba7b6434bacd764774b84f38512bf6730d2a0f6b0f6241eabfffeb153ffffb9feffffffffaaab", 16)
+POINTS = {
+    add + doubles: (add, modulus, a, size)
+    for add, modulus, a, size in (
+        (14, SECP256K1, 0, 8),
+        (16, P256, P256 - 3, 8),
+        (18, BN254, 0, 8),
+        (20, BLS12_381, 0, 12),
+    )
+    for doubles in (0, 1)
+}
+"""The calls that add points: the number of the sum, the field's modulus, a, and the words of a coordinate."""
+GROUPS = (range(7, 10), range(10, 12), range(12, 14), range(14, 20), range(20, 22))
+"""The calls of each table that not every guest has."""
 
 
 class Trapped(Exception):
@@ -213,7 +229,7 @@ class Interpreter:
     def host(self) -> None:
         number, argument = self.read(17, "rs1"), self.read(10, "rs2")
         word = argument & M32
-        if number in range(6, 14) and argument not in (word, signed(word) & self.mask):
+        if number in range(6, 22) and argument not in (word, signed(word) & self.mask):
             raise Trapped(f"no operand at {argument:#x}")
         if number == 1:
             self.pc = 0
@@ -227,7 +243,7 @@ class Interpreter:
             word = self.cycle & M32
         elif number == 6:
             self.permute(word)
-        elif number in range(7, 14) and self._sets_number(number):
+        elif number in range(7, 22) and self._sets_number(number):
             self.compute(number, word)
         else:
             raise Trapped(f"unknown host call {number}")
@@ -249,7 +265,7 @@ class Interpreter:
 
     def _sets_number(self, call: int) -> bool:
         """Whether the program has an instruction `li a7, NUMBER` with this one or another of the same table."""
-        numbers = next(group for group in (range(7, 10), range(10, 12), range(12, 14)) if call in group)
+        numbers = next(group for group in GROUPS if call in group)
         return any(word == 0x893 + (number << 20) for word in self.code.values() for number in numbers)
 
     def compute(self, number: int, address: int) -> None:
@@ -265,6 +281,8 @@ class Interpreter:
             )
             self.touch(pointer, 0, words)
             self.touch(address, 2, [pointer, *state], [pointer, *compressed(state, schedule)])
+        elif number in POINTS:
+            self.add_points(number, address)
         else:
             self.multiply(address, number % 2 == 1, 8 if number < 12 else 12)
 
@@ -287,6 +305,34 @@ class Interpreter:
         if adds:
             self.touch(given[2], 2, operands[2])
         self.touch(to, 3, before, [rest >> 32 * k & M32 for k in range(size)])
+
+    def add_points(self, number: int, address: int) -> None:
+        """A sum of the points at two addresses, or the double of one, in the place of the first."""
+        add, modulus, a, size = POINTS[number]
+        if number == add:
+            first, second = pointers = self.operand(address, 2)
+            other = self.operand(second, 2 * size)
+        else:
+            first, pointers, other = address, [], None
+        point = self.operand(first, 2 * size)
+        p, q = ((joined(each[:size]), joined(each[size:])) for each in (point, other or point))
+        total = self.point_sum(p, q if other else None, modulus, a)
+        if other:
+            self.touch(second, 0, other)
+            self.touch(address, 2, pointers)
+        self.touch(first, 3, point, [n >> 32 * k & M32 for n in total for k in range(size)])
+
+    def point_sum(self, p: tuple[int, int], q: tuple[int, int] | None, modulus: int, a: int) -> tuple[int, int]:
+        """p + q, or 2 p without q, by the chord and tangent rule on y^2 = x^3 + a x + b."""
+        (x1, y1), (x2, y2) = p, q or p
+        if max(x1, y1, x2, y2) >= modulus:
+            raise Trapped("a coordinate that is not below the modulus")
+        rise, run = (y2 - y1, x2 - x1) if q else (3 * x1 * x1 + a, 2 * y1)
+        if run == 0:
+            raise Trapped("no sum by this formula")
+        slope = rise * pow(run, -1, modulus) % modulus
+        x3 = (slope * slope - x1 - x2) % modulus
+        return x3, (slope * (x1 - x3) - y1) % modulus
 
     def operand(self, address: int, count: int) -> list[int]:
         """So many words of memory."""

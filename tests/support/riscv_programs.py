@@ -189,3 +189,28 @@ def multiplying(
     for start, number in zip((FACTORS + 16, *pointers[1:]), (modulus, x, y, addend or 0), strict=True):
         data |= {start + 4 * k: number >> 32 * k & 0xFFFFFFFF for k in range(words)}
     return of_words(*code, data=data)
+
+
+POINT_P, POINT_Q = X, X + 0x80
+"""Where the program below has its points. The argument of a sum is at `FACTORS`."""
+
+
+def adding(
+    number: int,
+    p: tuple[int, int],
+    q: tuple[int, int] | None = None,
+    pointers: tuple[int, int] = (POINT_P, POINT_Q),
+    words: int = 8,
+    shown: bool = True,
+) -> Image:
+    """A sum of points by the call of this number, of coordinates of so many words; without q a double, of the point at
+    the first pointer. If it is `shown`, the lowest word of what is where p usually is becomes the output. If both have
+    one place, it has q."""
+    first, second = pointers
+    code = [*asm.li(10, FACTORS if q else first), *asm.call(number)]
+    code += [*asm.li(8, POINT_P), asm.load("lw", 10, 8), *asm.call(2)] if shown else []
+    data = {FACTORS: first, FACTORS + 4: second} if q else {}
+    for start, point in ((first, p), (second, q)):
+        for k, coordinate in enumerate(point or ()):
+            data |= {start + 4 * (k * words + i): coordinate >> 32 * i & 0xFFFFFFFF for i in range(words)}
+    return of_words(*code, data=data)

@@ -15,15 +15,30 @@ KECCAK_CALL = 6
 SHA256_CALLS = {"sha256_block": 7, "sha256_extend": 8, "sha256_compress": 9}
 MODULAR_CALLS = {"multiply_modulo": 10, "multiply_add_modulo": 11}
 MODULAR_384_CALLS = {"multiply_modulo_384": 12, "multiply_add_modulo_384": 13}
+POINT_CALLS = {
+    **{"secp256k1_add": 14, "secp256k1_double": 15},
+    **{"secp256r1_add": 16, "secp256r1_double": 17},
+    **{"bn254_add": 18, "bn254_double": 19},
+}
+POINT_384_CALLS = {"bls12_381_add": 20, "bls12_381_double": 21}
 PRECOMPILES: Mapping[str, Mapping[str, int]] = {
     "sha256": SHA256_CALLS,
     "modular": MODULAR_CALLS,
     "modular384": MODULAR_384_CALLS,
+    "points": POINT_CALLS,
+    "points384": POINT_384_CALLS,
 }
 """The tables that only programs with a call of theirs have, by name, each with the calls that it answers."""
-ALL_CALLS = {**CALLS, "keccak_f": KECCAK_CALL, **SHA256_CALLS, **MODULAR_CALLS, **MODULAR_384_CALLS}
+ALL_CALLS = {
+    **CALLS,
+    "keccak_f": KECCAK_CALL,
+    **{name: number for calls in PRECOMPILES.values() for name, number in calls.items()},
+}
 
-CALL_WORDS = {KECCAK_CALL: 50, 7: 25, 8: 64, 9: 73, 10: 36, 11: 44, 12: 52, 13: 64}
+CALL_WORDS = {
+    **{KECCAK_CALL: 50, 7: 25, 8: 64, 9: 73, 10: 36, 11: 44, 12: 52, 13: 64},
+    **{14: 34, 15: 16, 16: 34, 17: 16, 18: 34, 19: 16, 20: 50, 21: 24},
+}
 """The words that a call accesses, as riscv.h has them."""
 
 _LOAD_NUMBER, _ECALL = 0x893, 0x73

@@ -79,12 +79,15 @@ class Stop(enum.IntEnum):
     BEYOND = 16, "an access beyond the end of memory"
     OVERLAP = 17, "a host call whose addend and modulus overlap"
     QUOTIENT = 18, "a product modulo a number that neither factor is below: its quotient has more bits than they"
+    COORDINATE = 19, "a sum of points with a coordinate that is not below the field's modulus"
+    NO_SUM = 20, "a sum of points that the formula does not give: two points with one x, or a point to double with y 0"
 
 
 _ABOUT = {
     **dict.fromkeys((Stop.UNALIGNED_JUMP, Stop.OUTSIDE, Stop.SELF_JUMP), "target of the jump"),
     **dict.fromkeys((Stop.UNALIGNED_LOAD, Stop.UNALIGNED_STORE, Stop.LOW_ADDRESS, Stop.READ_ONLY), "address"),
     **dict.fromkeys((Stop.MEMORY_LIMIT, Stop.BEYOND, Stop.OVERLAP, Stop.QUOTIENT), "address"),
+    **dict.fromkeys((Stop.COORDINATE, Stop.NO_SUM), "address"),
     Stop.UNKNOWN_CALL: "number of the call",
 }
 """What `TrapState.about` is, for the traps that have one."""

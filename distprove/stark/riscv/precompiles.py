@@ -10,6 +10,7 @@ from distprove.stark.air import Air, CppRows
 from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.keccak import some
 from distprove.stark.riscv.modular import Modular384Air, ModularAir, modular_inputs, rows_of
+from distprove.stark.riscv.points import Points384Air, PointsAir, point_inputs, point_rows
 from distprove.stark.riscv.record import Record, Usage, Words64
 from distprove.stark.riscv.sha256 import ROWS_EACH, SHA256_ROWS, Sha256Air, sha256_inputs
 from kernels.interface.arrays import Array
@@ -52,11 +53,18 @@ def _modular(air: ModularAir) -> Precompile:
     return Precompile(air, rows_of(air.words), 1, inputs)
 
 
+def _points(air: PointsAir) -> Precompile:
+    inputs = partial(point_inputs, curves=air.curves, words=air.words)
+    return Precompile(air, point_rows(air.words, len(air.curves)), 1, inputs)
+
+
 TABLES: Mapping[str, Precompile] = {
     each.air.name: each
     for each in (
         Precompile(Sha256Air(), SHA256_ROWS, ROWS_EACH, sha256_inputs),
         _modular(ModularAir()),
         _modular(Modular384Air()),
+        _points(PointsAir()),
+        _points(Points384Air()),
     )
 }

@@ -26,13 +26,16 @@ constexpr u32 STATE_WORDS = 50, STATE_BYTES = 4 * STATE_WORDS;  // of Keccak-f
 // Numbers of the host calls that access memory, and the words that each accesses. All numbers are below HOST_CALLS.
 enum Call : u32 {
   KECCAK_F = 6, SHA256_BLOCK, SHA256_EXTEND, SHA256_COMPRESS,
-  MULTIPLY, MULTIPLY_ADD, MULTIPLY_384, MULTIPLY_ADD_384, HOST_CALLS
+  MULTIPLY, MULTIPLY_ADD, MULTIPLY_384, MULTIPLY_ADD_384,
+  SECP256K1_ADD, SECP256K1_DOUBLE, SECP256R1_ADD, SECP256R1_DOUBLE, BN254_ADD, BN254_DOUBLE,
+  BLS12_381_ADD, BLS12_381_DOUBLE, HOST_CALLS
 };
-constexpr u32 CALL_WORDS[HOST_CALLS] = {0, 0, 0, 0, 0, 0, STATE_WORDS, 25, 64, 73, 36, 44, 52, 64};
+constexpr u32 CALL_WORDS[HOST_CALLS] = {0,  0,  0,  0,  0,  0,  STATE_WORDS, 25, 64, 73, 36,
+                                        44, 52, 64, 34, 16, 34, 16,          34, 16, 50, 24};
 
 // A segment ends behind such a call if a table of one call more could have more rows than the largest table beside it: a
 // row for each cycle, and ROWS_ALWAYS that a segment has in any case. Rows are those of a call in the table that computes
-// it; products take one row each, and the table of words one for each word.
+// it; products and sums of points take one row each, and the table of words one for each word.
 constexpr u64 KECCAK_ROWS = 100, SHA256_ROWS = 18, ROWS_ALWAYS = 1u << 18;
 
 // Rows of a record, as docs/riscv.md has them.
@@ -69,6 +72,8 @@ enum class Stop : int {
   BEYOND,
   OVERLAP,
   QUOTIENT,
+  COORDINATE,
+  NO_SUM,
 };
 
 // A decoded instruction.
@@ -241,6 +246,8 @@ class Machine {
   Stop open_words(u32 address, u32 words, bool store);
   // Allow a call from SHA256_BLOCK on, and compute it, or say why not, and which address is at fault.
   Stop take(u32 call, u32 argument, Taken& taken, u32& about);
+  // The same for a sum of points.
+  Stop take_points(u32 call, u32 argument, Taken& taken, u32& about);
   // Whether a segment of so many cycles, with its calls so far, has to end.
   bool full(u64 cycles) const;
 

@@ -1,10 +1,12 @@
-// Host calls that work on memory, but Keccak-f: SHA-256 and products modulo a number of 256 or 384 bits. docs/riscv.md, "Host
-// calls", is the specification.
+// Host calls that work on memory, but Keccak-f: SHA-256, products modulo a number of 256 or 384 bits, and sums of points.
+// docs/riscv.md, "Host calls", is the specification.
 #include <algorithm>
 #include <cstring>
 
 #include "hash/sha256.h"
 #include "riscv_codes.h"
+#include "riscv_numbers.h"
+#include "riscv_points.h"
 
 namespace dp::riscv {
 
@@ -35,84 +37,6 @@ void compress(const u32 (&w)[64], u32* state) {
     v[0] = first + second;
   }
   for (int i = 0; i < 8; ++i) state[i] += v[i];
-}
-
-constexpr u32 MOST_LIMBS = 12;  // words of a number
-
-template <int LIMBS>
-bool below(const u32* a, const u32* b) {
-  for (int i = LIMBS - 1; i >= 0; --i)
-    if (a[i] != b[i]) return a[i] < b[i];
-  return false;
-}
-
-// The remainder of `n`, of 2 LIMBS words, by `m`, which is not 0; words are least significant first. Knuth, The Art of
-// Computer Programming, volume 2, 4.3.1, algorithm D.
-template <int LIMBS>
-void remainder_of(const u32* n, const u32* m, u32* out) {
-  int size = LIMBS;
-  while (m[size - 1] == 0) --size;
-  if (size == 1) {
-    u64 rest = 0;
-    for (int i = 2 * LIMBS - 1; i >= 0; --i) rest = (rest << 32 | n[i]) % m[0];
-    std::memset(out, 0, LIMBS * sizeof(u32));
-    out[0] = (u32)rest;
-    return;
-  }
-  const int shift = __builtin_clz(m[size - 1]);
-  u32 v[LIMBS], u[2 * LIMBS + 1];
-  const auto shifted = [&](u32 high, u32 low) { return (u32)(((u64)high << 32 | low) << shift >> 32); };
-  for (int i = 0; i < size; ++i) v[i] = shifted(m[i], i ? m[i - 1] : 0);
-  for (int i = 0; i <= 2 * LIMBS; ++i) u[i] = shifted(i < 2 * LIMBS ? n[i] : 0, i ? n[i - 1] : 0);
-  for (int j = 2 * LIMBS - size; j >= 0; --j) {
-    const u64 top = (u64)u[j + size] << 32 | u[j + size - 1];
-    u64 digit = top / v[size - 1], rest = top % v[size - 1];
-    while (digit >> 32 || digit * v[size - 2] > (rest << 32 | u[j + size - 2])) {
-      --digit;
-      rest += v[size - 1];
-      if (rest >> 32) break;
-    }
-    u64 carry = 0, borrow = 0;
-    for (int i = 0; i <= size; ++i) {
-      carry += digit * (i < size ? v[i] : 0);
-      const u64 difference = (u64)u[i + j] - (u32)carry - borrow;
-      u[i + j] = (u32)difference;
-      borrow = difference >> 63;
-      carry >>= 32;
-    }
-    if (borrow) {  // the digit was one too large
-      carry = 0;
-      for (int i = 0; i <= size; ++i) {
-        carry += (u64)u[i + j] + (i < size ? v[i] : 0);
-        u[i + j] = (u32)carry;
-        carry >>= 32;
-      }
-    }
-  }
-  for (int i = 0; i < LIMBS; ++i)
-    out[i] = i < size ? (u32)(((u64)u[i + 1] << 32 | u[i]) >> shift) : 0;
-}
-
-// x y + a modulo m, where 0 stands for the power of two above all numbers. False where the quotient has more words than they.
-template <int LIMBS>
-bool multiply_add(const u32* x, const u32* y, const u32* a, const u32* m, u32* out) {
-  u32 n[2 * LIMBS] = {};
-  if (a != nullptr) std::memcpy(n, a, LIMBS * sizeof(u32));
-  for (int i = 0; i < LIMBS; ++i) {
-    u64 carry = 0;
-    for (int k = 0; k < 2 * LIMBS - i; ++k) {
-      carry += (k < LIMBS ? (u64)x[i] * y[k] : 0) + n[i + k];
-      n[i + k] = (u32)carry;
-      carry >>= 32;
-    }
-  }
-  if (std::all_of(m, m + LIMBS, [](u32 word) { return word == 0; })) {
-    std::memcpy(out, n, LIMBS * sizeof(u32));
-    return true;
-  }
-  if (!below<LIMBS>(n + LIMBS, m)) return false;
-  remainder_of<LIMBS>(n, m, out);
-  return true;
 }
 
 }  // namespace
@@ -166,6 +90,7 @@ Stop Machine::take(u32 call, u32 argument, Taken& taken, u32& about) {
     compress(w, taken.result + 1);
     return Stop::LIMIT;
   }
+  if (call >= SECP256K1_ADD) return take_points(call, argument, taken, about);
   // {result, x, y, addend} as pointers, and the modulus.
   const bool adds = call == MULTIPLY_ADD || call == MULTIPLY_ADD_384, large = call >= MULTIPLY_384;
   const u32 limbs = large ? 12 : 8;
@@ -188,14 +113,50 @@ Stop Machine::take(u32 call, u32 argument, Taken& taken, u32& about) {
   return multiply(n[0], n[1], adds ? n[2] : nullptr, m, taken.result) ? Stop::LIMIT : Stop::QUOTIENT;
 }
 
+Stop Machine::take_points(u32 call, u32 argument, Taken& taken, u32& about) {
+  // The argument of a sum is the address of {p, q} as pointers, and that of a double the point itself.
+  const bool adds = (call - SECP256K1_ADD) % 2 == 0;
+  const Curve curve = (Curve)((call - SECP256K1_ADD) / 2);
+  const u32 words = point_words(curve);
+  u32 at[2] = {argument, 0};
+  Stop refused;
+  taken.count = 0;
+  if (adds) {
+    about = argument;
+    if ((refused = open_words(argument, 2, false)) != Stop::LIMIT) return refused;
+    std::memcpy(at, memory_.data() + argument, sizeof at);
+    about = at[1];
+    if ((refused = open_words(at[1], words, false)) != Stop::LIMIT) return refused;
+    taken.operands[taken.count++] = {at[1], words, 0, false};
+    taken.operands[taken.count++] = {argument, 2, 2, false};
+  }
+  about = at[0];
+  if ((refused = open_words(at[0], words, true)) != Stop::LIMIT) return refused;
+  taken.operands[taken.count++] = {at[0], words, 3, true};
+  u32 points[2][MOST_POINT_WORDS];
+  for (int i = 0; i < (adds ? 2 : 1); ++i) std::memcpy(points[i], memory_.data() + at[i], 4 * words);
+  about = argument;
+  switch (add_points(curve, points[0], adds ? points[1] : nullptr, taken.result)) {
+    case PointFault::COORDINATE:
+      return Stop::COORDINATE;
+    case PointFault::NO_SUM:
+      return Stop::NO_SUM;
+    default:
+      return Stop::LIMIT;
+  }
+}
+
 bool Machine::full(u64 cycles) const {
   const u32* const calls = segment_calls_;
   const u64 hashes = (u64)calls[SHA256_BLOCK] + calls[SHA256_EXTEND] + calls[SHA256_COMPRESS];
-  const u64 products = std::max((u64)calls[MULTIPLY] + calls[MULTIPLY_ADD],
-                                (u64)calls[MULTIPLY_384] + calls[MULTIPLY_ADD_384]);
+  u64 points = 0;
+  for (u32 call = SECP256K1_ADD; call <= BN254_DOUBLE; ++call) points += calls[call];
+  const u64 most = std::max({(u64)calls[MULTIPLY] + calls[MULTIPLY_ADD],
+                             (u64)calls[MULTIPLY_384] + calls[MULTIPLY_ADD_384], points,
+                             (u64)calls[BLS12_381_ADD] + calls[BLS12_381_DOUBLE]});
   u64 words = CALL_WORDS[SHA256_COMPRESS];
   for (u32 call = KECCAK_F; call < HOST_CALLS; ++call) words += (u64)CALL_WORDS[call] * calls[call];
-  const u64 rows = std::max({KECCAK_ROWS * (calls[KECCAK_F] + 1), SHA256_ROWS * (hashes + 1), products + 1, words});
+  const u64 rows = std::max({KECCAK_ROWS * (calls[KECCAK_F] + 1), SHA256_ROWS * (hashes + 1), most + 1, words});
   return rows >= std::max(ROWS_ALWAYS, cycles);
 }
 

@@ -478,7 +478,15 @@ ECALL_: {
     case MULTIPLY:
     case MULTIPLY_ADD:
     case MULTIPLY_384:
-    case MULTIPLY_ADD_384: {
+    case MULTIPLY_ADD_384:
+    case SECP256K1_ADD:
+    case SECP256K1_DOUBLE:
+    case SECP256R1_ADD:
+    case SECP256R1_DOUBLE:
+    case BN254_ADD:
+    case BN254_DOUBLE:
+    case BLS12_381_ADD:
+    case BLS12_381_DOUBLE: {
       if (!(answered_ >> call & 1)) TRAP(Stop::UNKNOWN_CALL, call);
       if (DP_RARE(far)) TRAP(Stop::BEYOND, x[10]);
       Taken taken;

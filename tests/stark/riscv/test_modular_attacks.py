@@ -18,11 +18,11 @@ from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import P
 from tests.stark.riscv.test_machine import proven
 from tests.stark.riscv.test_machine_attacks import cells, put, put_end, rules
-from tests.stark.riscv.test_precompiles import BLS12_381, MOST, SECP256K1, elf_of
+from tests.stark.riscv.test_precompiles import BLS12_381, MOST, SECP256K1, file_of
 from tests.stark.test_proofs import check as verify
 from tests.support.riscv_forgery import beyond_memory
 from tests.support.riscv_oracle import Interpreter
-from tests.support.riscv_programs import ADDEND, DATA, FACTORS, RESULT, X, Y, multiplying
+from tests.support.riscv_programs import ADDEND, FACTORS, RESULT, X, Y, multiplying
 from tests.support.riscv_traces import DEFINITIONS, Columns, Executed, Job, job_of
 
 LEFT, RIGHT, ADDED = SECP256K1 - 3, 0x123456789 << 200 | 77, 1 << 255
@@ -315,9 +315,8 @@ def test_no_cell_can_be_changed(addend: int | None, modulus: int, words: int) ->
 
 def guest(folder: Path) -> RiscV:
     image = multiplying(LEFT, RIGHT, ADDED, SECP256K1)
-    data = dict(zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True))
     path = folder / "guest.elf"
-    path.write_bytes(elf_of(image.code_word.tolist(), {a: w for a, w in data.items() if a >= DATA}))
+    path.write_bytes(file_of(image))
     return RiscV(elf=str(path), segment=64)
 
 

@@ -1,4 +1,4 @@
-"""Host calls that compute SHA-256 and products modulo a number: what they do, and that the tables accept it."""
+"""Host calls that compute SHA-256, products modulo a number and sums of points, and that the tables accept them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from distprove.stark.riscv.modular import quotients
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import Image
 from distprove.stark.riscv.segment import Fixed, log_heights, operation_classes
-from kernels.maths.curves import BLS12_381 as BLS12_381_CURVE
 from tests.cli.conftest import run as command
 from tests.stark.riscv.test_executor import same
 from tests.stark.riscv.test_guests import GUESTS
@@ -28,7 +27,7 @@ from tests.stark.riscv.test_machine import proven
 from tests.stark.test_proofs import check as verify
 from tests.support import riscv_asm as asm
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, elf_file
-from tests.support.riscv_oracle import Interpreter, Trapped, run
+from tests.support.riscv_oracle import BLS12_381, P256, POINTS, SECP256K1, Interpreter, Trapped, run
 from tests.support.riscv_programs import (
     ADDEND,
     DATA,
@@ -38,6 +37,7 @@ from tests.support.riscv_programs import (
     SHA256_START,
     X,
     Y,
+    adding,
     hashing,
     multiplying,
     of_words,
@@ -45,8 +45,6 @@ from tests.support.riscv_programs import (
 from tests.support.riscv_traces import job_of
 
 MOST = (1 << 256) - 1
-BLS12_381 = BLS12_381_CURVE.fq.modulus
-P256, SECP256K1 = (1 << 256) - (1 << 224) + (1 << 192) + (1 << 96) - 1, (1 << 256) - (1 << 32) - 977
 
 
 def elf_of(code: list[int], data: dict[int, int]) -> bytes:
@@ -58,12 +56,18 @@ def elf_of(code: list[int], data: dict[int, int]) -> bytes:
     return elf_file([(asm.BASE, words, READ | EXECUTE), (DATA, bytes(content), READ | WRITE)], asm.BASE)
 
 
+def file_of(image: Image) -> bytes:
+    """A file with a program's code, and its words of data from `DATA` on."""
+    data = zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True)
+    return elf_of(image.code_word.tolist(), {address: word for address, word in data if address >= DATA})
+
+
 PLACES = st.integers(0, 0x100).map(lambda k: DATA + 4 * k) | st.sampled_from([FACTORS, MESSAGE, X, DATA + 2, 4092])
 NUMBERS = st.sampled_from([0, 1, MOST, SECP256K1, P256, 1 << 255, 1 << 32]) | st.integers(0, MOST)
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(range(7, 14)), PLACES), min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from(range(7, 22)), PLACES), min_size=1, max_size=3),
     st.lists(PLACES, min_size=4, max_size=4),
     st.lists(NUMBERS, min_size=8, max_size=8),
     st.sampled_from([1, 3, 1000]),
@@ -160,9 +164,7 @@ def test_remainders(numbers: list[tuple[int, int, int, int]], size: tuple[int, i
     for small, y, addend, m in numbers:
         x, modulus = small << shifted, m << shifted
         image = multiplying(x, y, addend, modulus, words=words)
-        data = dict(zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True))
-        code = image.code_word.tolist()
-        execution = Execution(parse_elf(elf_of(code, {a: w for a, w in data.items() if a >= DATA}), "product"))
+        execution = Execution(parse_elf(file_of(image), "product"))
         quotient, rest = divmod(x * y + addend, modulus or 1 << bits)
         if quotient >> bits:
             with pytest.raises(Trap) as trap:
@@ -221,6 +223,7 @@ def test_a_guest_has_the_tables_of_its_calls() -> None:
             ]
     several = of_words(*asm.call(12), *asm.call(11), *asm.call(7))
     assert Fixed.of(several).precompiles == ("sha256", "modular", "modular384")
+    assert Fixed.of(of_words(*asm.call(21), *asm.call(17))).precompiles == ("points", "points384")
 
 
 def test_names_tell_the_tables() -> None:
@@ -241,14 +244,18 @@ def test_a_table_without_a_call_is_absent() -> None:
     found = run(hashing(7, 8), segment=6)
     job = job_of(found)
     present = [[name in main for name in (*PRECOMPILES, "keccak", "keccak_words")] for main in job.main]
-    assert present == [[bool(len(r.accesses)), False, False, False, bool(len(r.accesses))] for r in found.records]
+    assert present == [
+        [bool(len(r.accesses)), *(len(PRECOMPILES) * [False]), bool(len(r.accesses))] for r in found.records
+    ]
     assert {flags[0] for flags in present} == {False, True}
 
 
-@pytest.mark.parametrize("number", [7, 9, 10, 12])
+@pytest.mark.parametrize("number", [7, 9, 10, 12, 15, 21])
 def test_many_calls_end_a_segment(number: int) -> None:
     """No table of theirs has more rows than the largest other one, however densely they are made."""
     data = {DATA: MESSAGE, FACTORS: RESULT, FACTORS + 4: X, FACTORS + 8: Y}
+    if number in POINTS:
+        data |= {FACTORS + 4 * POINTS[number][3]: 1}  # y of the point that is doubled over and over
     calls = 20_000
     loop = [asm.ECALL, asm.imm("addi", 9, 9, -1)]
     code = [*asm.li(10, FACTORS if number > 9 else DATA), *asm.li(9, calls), asm.imm("addi", 17, 0, number)]
@@ -272,6 +279,8 @@ def test_words_of_calls_are_those_of_the_tables() -> None:
     for number in (number for calls in PRECOMPILES.values() for number in calls.values()):
         words = 8 if number < 12 else 12
         image = multiplying(1, 1, 1 if number % 2 else None, 3, words=words) if number > 9 else hashing(number)
+        if number in POINTS:
+            image = adding(number, (2, 3), None if number % 2 else (4, 5), words=POINTS[number][3])
         (record,) = run(image).records
         assert len(record.accesses) == CALL_WORDS[number]
 
@@ -294,12 +303,17 @@ def test_other_guests_keep_their_keys(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "image",
-    [hashing(7, 8, 9), multiplying(5, P256 - 1, 9, P256), multiplying(BLS12_381 - 1, MOST, MOST, BLS12_381, words=12)],
+    [
+        hashing(7, 8, 9),
+        multiplying(5, P256 - 1, 9, P256),
+        multiplying(BLS12_381 - 1, MOST, MOST, BLS12_381, words=12),
+        adding(16, (2, 3), (4, 5)),
+        adding(21, (2, 3), words=12),
+    ],
     ids=list(PRECOMPILES),
 )
 def test_a_proof(image: Image, tmp_path: Path) -> None:
-    data = dict(zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True))
     path = tmp_path / "guest.elf"
-    path.write_bytes(elf_of(image.code_word.tolist(), {a: w for a, w in data.items() if a >= DATA}))
+    path.write_bytes(file_of(image))
     job = proven(RiscV(elf=str(path), segment=64))
     verify(*job)

@@ -17,6 +17,14 @@ enum {
   GUEST_MULTIPLY_ADD_MODULO = 11,
   GUEST_MULTIPLY_MODULO_384 = 12,
   GUEST_MULTIPLY_ADD_MODULO_384 = 13,
+  GUEST_SECP256K1_ADD = 14,
+  GUEST_SECP256K1_DOUBLE = 15,
+  GUEST_SECP256R1_ADD = 16,
+  GUEST_SECP256R1_DOUBLE = 17,
+  GUEST_BN254_ADD = 18,
+  GUEST_BN254_DOUBLE = 19,
+  GUEST_BLS12_381_ADD = 20,
+  GUEST_BLS12_381_DOUBLE = 21,
 };
 
 static inline uint32_t guest_call(uint32_t number, uint32_t argument) {
@@ -114,6 +122,25 @@ typedef struct {
 
 static inline void multiply_modulo_384(ModularProduct384* product) { GUEST_COMPUTE(GUEST_MULTIPLY_MODULO_384, product); }
 static inline void multiply_add_modulo_384(ModularProduct384* product) { GUEST_COMPUTE(GUEST_MULTIPLY_ADD_MODULO_384, product); }
+
+// What a sum of points takes: q is added to p, in its place.
+typedef struct {
+  GUEST_POINTER(uint32_t) p;
+  GUEST_POINTER(const uint32_t) q;
+} PointSum;
+
+// CURVE_add(p, q): p += q. CURVE_double(p): p += p. A point is x and then y, the lowest word of each first: 16 words, or 24 of
+// BLS12-381. A coordinate that is not below the field's modulus is a trap; so are p and q with one x, and a double with y = 0.
+#define GUEST_CURVE(curve, CURVE)                                                       \
+  static inline void curve##_add(uint32_t* p, const uint32_t* q) {                      \
+    PointSum sum = {guest_address(p), guest_address(q)};                                \
+    GUEST_COMPUTE(GUEST_##CURVE##_ADD, &sum);                                           \
+  }                                                                                     \
+  static inline void curve##_double(uint32_t* p) { GUEST_COMPUTE(GUEST_##CURVE##_DOUBLE, p); }
+GUEST_CURVE(secp256k1, SECP256K1)
+GUEST_CURVE(secp256r1, SECP256R1)
+GUEST_CURVE(bn254, BN254)
+GUEST_CURVE(bls12_381, BLS12_381)
 
 // Write `size` bytes to the public output, filled up with zeros to a multiple of four.
 static inline void write_bytes(const void* from, size_t size) {

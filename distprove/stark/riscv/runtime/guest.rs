@@ -35,6 +35,10 @@ const MULTIPLY_MODULO: u32 = 10;
 const MULTIPLY_ADD_MODULO: u32 = 11;
 const MULTIPLY_MODULO_384: u32 = 12;
 const MULTIPLY_ADD_MODULO_384: u32 = 13;
+const SECP256K1_ADD: u32 = 14;
+const SECP256R1_ADD: u32 = 16;
+const BN254_ADD: u32 = 18;
+const BLS12_381_ADD: u32 = 20;
 
 fn call(number: u32, argument: u32) -> u32 {
     let result;
@@ -147,6 +151,46 @@ impl<const N: usize> Modulus<N> {
         result
     }
 }
+
+/// A point of a curve: x and then y, the lowest word of each first.
+pub type Point<const N: usize> = [[u32; N]; 2];
+
+/// Sums of affine points of a curve with coordinates of N words. `ADD` is the number of its host call; the next one doubles.
+/// A coordinate that is not below the field's modulus is a trap; so are two points with one x, and a double with y = 0.
+pub struct Curve<const ADD: u32, const N: usize>;
+
+pub type Secp256k1 = Curve<SECP256K1_ADD, 8>;
+pub type Secp256r1 = Curve<SECP256R1_ADD, 8>;
+pub type Bn254 = Curve<BN254_ADD, 8>;
+pub type Bls12381 = Curve<BLS12_381_ADD, 12>;
+
+#[repr(C)]
+struct PointSum {
+    p: u32,
+    q: u32,
+}
+
+macro_rules! curve {
+    ($add:ident, $words:literal) => {
+        impl Curve<$add, $words> {
+            /// p += q.
+            pub fn add(p: &mut Point<$words>, q: &Point<$words>) {
+                let mut sum = PointSum { p: address(p), q: address(q) };
+                compute::<$add, _>(&mut sum);
+            }
+
+            /// p += p.
+            pub fn double(p: &mut Point<$words>) {
+                compute::<{ $add + 1 }, _>(p);
+            }
+        }
+    };
+}
+
+curve!(SECP256K1_ADD, 8);
+curve!(SECP256R1_ADD, 8);
+curve!(BN254_ADD, 8);
+curve!(BLS12_381_ADD, 12);
 
 /// The private input, which must be read once.
 pub fn read_private() -> Vec<u8> {
