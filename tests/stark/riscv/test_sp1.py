@@ -174,8 +174,6 @@ def calling(code: int, *arguments: int, xlen: int = 32) -> Elf:
         (4, ()),  # leave an unconstrained block, of which no proof has any
         (0x0101_2F, ()),  # a table that is not there
         (0x0101_0A, (0x20000, 0x20000)),  # a point and itself
-        (0x0101_0A, (0x20000, 0x20040)),  # points with one x, both of zeros
-        (0x0001_0B, (0x20000,)),  # a point of order 2
         (1, ()),  # no call of SP1, but the exit of this machine
         (2, (5, 0x20000, 4)),  # a hook
         (0xF1, (0x20000, 3)),  # of a buffer of 4
@@ -212,6 +210,21 @@ def test_what_is_not_answered_traps(code: int, arguments: tuple[int, ...]) -> No
         executed(calling(code, *arguments), [b"abcd"])
     assert trapped.value.state is not None
     assert (trapped.value.state.stop, trapped.value.state.about) == (Stop.UNKNOWN_CALL, code | 1 << 31)
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        (0x0101_2C, (0x20000, 0x20040)),  # points with one x
+        (0x0001_0F, (0x20000,)),  # a point of order 2
+    ],
+)
+def test_what_has_no_sum_traps(code: int, arguments: tuple[int, ...]) -> None:
+    """In the host call."""
+    with pytest.raises(Trap) as trapped:
+        executed(calling(code, *arguments), [])
+    assert trapped.value.state is not None
+    assert trapped.value.state.stop is Stop.NO_SUM
 
 
 def computed(code: int, first: list[int], second: list[int], size: int = 32) -> tuple[list[int], int]:

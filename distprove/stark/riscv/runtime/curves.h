@@ -1,5 +1,5 @@
-// Fields of 256 or 384 bits and the groups of curves over them, for guests in C, by the host calls for products: numbers have 8
-// words, or 12 over BLS12-381, the lowest first. A point is x and then y. Every constant is in instructions: the handler of
+// Fields of 256 or 384 bits and the groups of curves over them, for guests in C, by the host calls for products and points: numbers
+// have 8 words, or 12 over BLS12-381, the lowest first. A point is x and then y. Every constant is in instructions: the handler of
 // SP1's calls uses this, and a store of its guest could change what lies in memory between two calls.
 #pragma once
 #include "guest.h"
@@ -101,44 +101,28 @@ static inline void field_invert(Field* f, uint32_t* out, const uint32_t* x) {
   field_multiply_reduced(f, out, result, f->one);
 }
 
-// The third point on the line through p with this slope, whose second point has the coordinate x: reflected, to p.
-static inline void point_follow(Field* f, uint32_t* p, const uint32_t* slope, const uint32_t* x) {
-  FieldNumber sum, third;
-  field_add(f, sum, p, x);
-  field_multiply_reduced(f, third, slope, slope);
-  field_subtract(f, third, third, sum);
-  field_subtract(f, sum, p, third);
-  field_multiply_reduced(f, sum, sum, slope);
-  field_subtract(f, p + f->words, sum, p + f->words);
-  field_multiply_reduced(f, p, third, f->one);
+// p += q of a curve y^2 = x^3 + a x + b, affine. Points with one x are a trap, and coordinates that are not reduced.
+static inline void point_add(Curve curve, uint32_t* p, const uint32_t* q) {
+  if (curve == SECP256K1)
+    secp256k1_add(p, q);
+  else if (curve == SECP256R1)
+    secp256r1_add(p, q);
+  else if (curve == BN254)
+    bn254_add(p, q);
+  else
+    bls12_381_add(p, q);
 }
 
-// p += q, affine. 0 for points with one x, which have no sum by this formula.
-static inline int point_add(Field* f, uint32_t* p, const uint32_t* q) {
-  FieldNumber slope, run, x;
-  field_subtract(f, run, q, p);
-  if (field_is_zero(f, run)) return 0;
-  field_subtract(f, slope, q + f->words, p + f->words);
-  field_invert(f, run, run);
-  field_multiply_reduced(f, slope, slope, run);
-  field_multiply_reduced(f, x, q, f->one);
-  point_follow(f, p, slope, x);
-  return 1;
-}
-
-// p += p. 0 for a point of order 2.
-static inline int point_double(Field* f, uint32_t* p) {
-  FieldNumber slope, run, x, three;
-  for (int i = 0; i < f->words; ++i) three[i] = i == 0 ? 3 : 0;
-  field_add(f, run, p + f->words, p + f->words);
-  if (field_is_zero(f, run)) return 0;
-  field_invert(f, run, run);
-  field_multiply_reduced(f, x, p, f->one);
-  field_product(f, slope, x, x, f->curve == SECP256R1 ? f->minus_one : 0);  // of P-256, a is -3
-  field_multiply_reduced(f, slope, slope, three);
-  field_multiply_reduced(f, slope, slope, run);
-  point_follow(f, p, slope, x);
-  return 1;
+// p += p. A point of order 2 is a trap.
+static inline void point_double(Curve curve, uint32_t* p) {
+  if (curve == SECP256K1)
+    secp256k1_double(p);
+  else if (curve == SECP256R1)
+    secp256r1_double(p);
+  else if (curve == BN254)
+    bn254_double(p);
+  else
+    bls12_381_double(p);
 }
 
 // p += q on the twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2, affine. 0 for points that are not on the curve, and have no

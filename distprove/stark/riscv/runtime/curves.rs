@@ -1,11 +1,8 @@
-// Fields of 256 or 384 bits and the groups of curves over them, for guests in Rust, by the host calls for products: numbers have
-// 8 words, or 12 over BLS12-381, the lowest first. A guest has this beside `mod guest`, as `mod curves`.
+// Fields of 256 or 384 bits and the group of Ed25519, for guests in Rust, by the host calls for products: numbers have 8 words, or
+// 12 over BLS12-381, the lowest first. A guest has this beside `mod guest`, as `mod curves`. `guest` has sums of the other curves.
 #![allow(dead_code)]
 
-use crate::guest::Modulus;
-
-/// x and then y, affine.
-pub type Point<const N: usize> = [[u32; N]; 2];
+use crate::guest::{Modulus, Point};
 
 /// A field whose modulus is an odd prime.
 pub struct Field<const N: usize> {
@@ -17,8 +14,6 @@ pub const SECP256K1: Field<8> = Field::new([
     0xfffffc2f, 0xfffffffe, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff,
 ]);
 pub const SECP256R1: Field<8> = Field::new([0xffffffff, 0xffffffff, 0xffffffff, 0, 0, 0, 1, 0xffffffff]);
-/// a of P-256: -3.
-pub const SECP256R1_A: [u32; 8] = [0xfffffffc, 0xffffffff, 0xffffffff, 0, 0, 0, 1, 0xffffffff];
 pub const ED25519: Field<8> = Field::new([
     0xffffffed, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x7fffffff,
 ]);
@@ -92,35 +87,6 @@ impl<const N: usize> Field<N> {
             out = self.products.multiply(&out, &powers[(exponent[i / 8] >> (4 * (i % 8)) & 15) as usize]);
         }
         out
-    }
-
-    /// The sum of two points of a curve y^2 = x^3 + a x + b; None for points with one x.
-    pub fn add_points(&mut self, p: &Point<N>, q: &Point<N>) -> Option<Point<N>> {
-        let run = self.subtract(&q[0], &p[0]);
-        let rise = self.subtract(&q[1], &p[1]);
-        self.follow(p, &q[0], &rise, &run)
-    }
-
-    /// Twice a point of such a curve, with a as a number of the field; None for a point of order 2.
-    pub fn double_point(&mut self, p: &Point<N>, a: &[u32; N]) -> Option<Point<N>> {
-        let run = self.add(&p[1], &p[1]);
-        let square = self.multiply(&p[0], &p[0]);
-        let rise = self.products.multiply_add(&square, &small(3), a);
-        self.follow(p, &p[0], &rise, &run)
-    }
-
-    fn follow(&mut self, p: &Point<N>, x: &[u32; N], rise: &[u32; N], run: &[u32; N]) -> Option<Point<N>> {
-        if *run == [0; N] {
-            return None;
-        }
-        let inverse = self.invert(run);
-        let slope = self.products.multiply(rise, &inverse);
-        let both = self.add(&p[0], x);
-        let square = self.products.multiply(&slope, &slope);
-        let third = self.subtract(&square, &both);
-        let back = self.subtract(&p[0], &third);
-        let product = self.products.multiply(&back, &slope);
-        Some([third, self.subtract(&product, &p[1])])
     }
 }
 

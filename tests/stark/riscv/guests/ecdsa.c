@@ -70,7 +70,9 @@ static void product(Number* out, const Number* a, const Number* b, const Number*
 }
 
 static void mod_add(Number* out, const Number* a, const Number* b, Modulus* m) { product(out, a, &ONE, b, m); }
-static void mod_sub(Number* out, const Number* a, const Number* b, Modulus* m) { product(out, b, &m->minus_one, a, m); }
+__attribute__((unused)) static void mod_sub(Number* out, const Number* a, const Number* b, Modulus* m) {
+  product(out, b, &m->minus_one, a, m);
+}
 static void mul(Number* out, const Number* a, const Number* b, Modulus* m) { product(out, a, b, 0, m); }
 
 static void prepare(Modulus* m) {
@@ -153,6 +155,39 @@ static void invert(Number* out, const Number* a, Modulus* m) {
   *out = result;
 }
 
+#ifdef POINTS
+// In affine coordinates; z = 0 is the point at infinity, and z = 1 any other.
+typedef struct {
+  Number x, y, z;
+} Point;
+
+static void twice(Point* out, const Point* p) {
+  if (out != p) *out = *p;
+  if (out->z.v[0]) secp256k1_double((uint32_t*)out);  // no point has y = 0, as the group has an odd order
+}
+
+// `equal`, over at the first word that differs.
+static int same(const Number* a, const Number* b) {
+  for (int i = 0; i < LIMBS; ++i)
+    if (a->v[i] != b->v[i]) return 0;
+  return 1;
+}
+
+static void plus(Point* out, const Point* p, const Point* q) {
+  if (!q->z.v[0]) {
+    if (out != p) *out = *p;
+  } else if (!p->z.v[0]) {
+    *out = *q;
+  } else if (!same(&p->x, &q->x)) {
+    if (out != p) *out = *p;
+    secp256k1_add((uint32_t*)out, (const uint32_t*)q);
+  } else if (same(&p->y, &q->y)) {
+    twice(out, p);
+  } else {
+    *out = (Point){.x = P.one, .y = P.one};
+  }
+}
+#else
 // In Jacobian coordinates, in Montgomery form; z = 0 is the point at infinity.
 typedef struct {
   Number x, y, z;
@@ -223,6 +258,7 @@ static void plus(Point* out, const Point* p, const Point* q) {
   mod_sub(&sum.y, &sum.y, &s1, &P);
   *out = sum;
 }
+#endif
 
 static Number number(const uint8_t* bytes) {
   Number out;
@@ -265,6 +301,9 @@ static int verify(Number hash, Number x, Number y, Number r, Number s) {
     if (bits) plus(&sum, &sum, &table[bits]);
   }
   if (is_zero(&sum.z)) return 0;
+#ifdef POINTS
+  Number affine = sum.x;
+#else
   // x / z^2 modulo p, then modulo n.
   Number inverse_z, affine;
   const Number plain = {{1}};
@@ -272,6 +311,7 @@ static int verify(Number hash, Number x, Number y, Number r, Number s) {
   mul(&inverse_z, &inverse_z, &inverse_z, &P);
   mul(&affine, &sum.x, &inverse_z, &P);
   mul(&affine, &affine, &plain, &P);
+#endif
   if (!less(&affine, &N.m)) sub(&affine, &affine, &N.m);
   return equal(&affine, &r);
 }
