@@ -170,6 +170,7 @@ class ScalarPoints(PointSlices):
     """Points that are made when a slice of them is taken: multiples of a group's generator by secret scalars."""
 
     at_once = 1 << 20
+    any_thread = False
 
     def __init__(self, backend: Backend, curve: Curve, group: Group, scalars: Array) -> None:
         """`scalars` is (n, limbs) in Montgomery form in the backend's memory."""

@@ -17,6 +17,8 @@ over several sets of buckets takes windows of its own, for the widths of its sca
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -344,6 +346,24 @@ class CudaPointTable:
 CudaTable = CudaPointTable | StreamedPoints
 
 
+def _slices(points: Array | PointSlices, n: int) -> Iterator[tuple[int, Array]]:
+    """The n points, `UPLOAD_ROWS` at a time, each slice with the index of its first point.
+
+    A slice that is read or decoded is so on a thread, while the caller has the one before it.
+    """
+    starts = range(0, n, UPLOAD_ROWS)
+    if not (isinstance(points, PointSlices) and points.any_thread):
+        yield from ((begin, points[begin : begin + UPLOAD_ROWS]) for begin in starts)
+        return
+    with ThreadPoolExecutor(1) as reader:
+        ahead = reader.submit(points.__getitem__, slice(0, UPLOAD_ROWS))
+        for begin in starts:
+            rows, after = ahead.result(), begin + UPLOAD_ROWS
+            if after < n:
+                ahead = reader.submit(points.__getitem__, slice(after, after + UPLOAD_ROWS))
+            yield begin, rows
+
+
 @dataclass(frozen=True)
 class ReduceShape:
     """How the weighted sum of a set's buckets is taken apart: see msm_buckets.cu."""
@@ -423,8 +443,7 @@ class CudaSums:
         if on_device and plan.multiples == 1:
             return CudaPointTable(curve, group, n, 8 * limbs * n, plan, points)
         table = self.device.empty((plan.multiples * n, limbs))
-        for begin in range(0, n, UPLOAD_ROWS):
-            rows = points[begin : begin + UPLOAD_ROWS]
+        for begin, rows in _slices(points, n):
             self.device.copy(table[begin : begin + rows.shape[0]], rows if on_device else self.device.upload(rows))
         for multiple in range(1, plan.multiples):
             self._next_multiples(curve, group, table, n, multiple, plan.window_bits * plan.sets)

@@ -39,6 +39,8 @@ class PointSlices(ABC):
 
     at_once: ClassVar[int] = 1 << 16
     """Points of a slice that is worth its while."""
+    any_thread: ClassVar[bool] = True
+    """Whether slices may be taken on a thread of their own: no backend makes them."""
 
     @abstractmethod
     def __len__(self) -> int: ...
