@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,16 +15,20 @@ from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of, parse_key, shipped_key
+from distprove.stark.multilinear import proving_key
 from distprove.stark.multilinear.cells import CellPrograms, ConstraintPart
 from distprove.stark.multilinear.key import MultilinearKey, compile_key
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import content_bytes
+from distprove.stark.multilinear.proving_key import make_key, make_verifying_key
 from distprove.stark.multilinear.security import choose_parameters, queries_needed, security_bits, statistics_of_job
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.options import StarkOptions
 from distprove.stark.programs import load_program
 from distprove.stark.security import MULTIPLICITIES
+from kernels.cpu.backend import CpuBackend
 from tests.support import ROOT
+from tests.support.counted_program import Computer
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
 from tests.support.stark_programs import OneCell
 
@@ -199,3 +205,41 @@ def test_a_job_file_takes_the_engine_and_its_run_verifies_and_resumes(tmp_path: 
     assert (out / "proof.msgpack").read_bytes() == before
     with pytest.raises(UsageError, match="unknown engine"):
         StarkOptions("fibonacci", engine="plonk").check()
+
+
+class OtherComputer(Computer):
+    """Columns that differ in one value."""
+
+    def preprocessed(self) -> Mapping[str, Any]:
+        columns = dict(super().preprocessed())
+        columns["Nibbles"] = columns["Nibbles"] + (columns["Nibbles"] == 7)
+        return columns
+
+
+def test_a_process_makes_the_root_of_the_same_columns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service makes a program's key again for each job with other inputs."""
+    monkeypatch.setattr(proving_key, "_ROOTS", OrderedDict())
+    params = [choose_parameters(Computer(), 1, queries=1, blowup=blowup) for blowup in (2, 4)]
+    made: list[bytes] = []
+    with CpuBackend(threads=1) as cpu:
+        kernels = type(cpu.multilinear)
+        root = kernels.root
+
+        def counted(*given: Any) -> bytes:
+            made.append(root(*given))
+            return made[-1]
+
+        monkeypatch.setattr(kernels, "root", counted)
+        found = [
+            make_verifying_key(program, own, cpu).preprocessed_root
+            for _ in range(2)
+            for program in (Computer(used=20), OtherComputer())
+            for own in params
+        ]
+        assert found == [*made, *made]
+        assert len({*made}) == len(made) == 4
+        for own, expected in zip(params, made, strict=False):
+            assert make_key(Computer(used=3), own, cpu).key.preprocessed_root == expected
+        monkeypatch.setattr(proving_key, "MOST_ROOTS", 1)
+        make_verifying_key(Computer(), params[0], cpu)
+        assert [*proving_key._ROOTS.values()] == [made[0]]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +15,17 @@ from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.commitment import Stacked, commit_stack, interpolated
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_arguments, with_root
 from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.program import Program, preprocessed_columns
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
+
+MOST_ROOTS = 64
+"""Roots of preprocessed columns that a process keeps."""
+_ROOTS: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+"""By the digest of the columns, and what else a root depends on."""
+_LOCK = threading.Lock()
 
 
 @dataclass
@@ -55,13 +66,34 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
 
 
 def make_verifying_key(program: Program, params: Parameters, backend: CpuBackend) -> MultilinearKey:
-    """The key alone of `make_key`, in a fraction of the memory. Raises as it does."""
+    """The key alone of `make_key`, in a fraction of the memory. Its root is that of an earlier call for the same
+    columns, if this process still has it. Raises as `make_key` does."""
     key = compile_key(program, params)
     columns = _present(_fixed_columns(program))
     if key.preprocessed.width:
-        coefficients = interpolated(backend, key.preprocessed, columns, params)
-        key = with_root(key, backend.multilinear.root(coefficients, params.log_blowup, params.tree_hash))
+        key = with_root(key, _root(backend, key.preprocessed, columns, params))
     return _finished(program, key)
+
+
+def _root(backend: CpuBackend, stack: Stack, columns: Mapping[int, Array], params: Parameters) -> bytes:
+    """The root over stacked columns, made here or found among the last that this process has made: jobs of a service
+    differ in their inputs, and rarely in their columns."""
+    digest = hashlib.sha256()
+    for number, matrix in sorted(columns.items()):
+        digest.update(f"{number} {matrix.shape}\n".encode())
+        digest.update(matrix)
+    name = digest.digest(), stack, params.log_skip, params.log_blowup, params.tree_hash
+    with _LOCK:
+        root = _ROOTS.get(name)
+    if root is None:
+        coefficients = interpolated(backend, stack, columns, params)
+        root = backend.multilinear.root(coefficients, params.log_blowup, params.tree_hash)
+    with _LOCK:
+        _ROOTS[name] = root
+        _ROOTS.move_to_end(name)
+        while len(_ROOTS) > MOST_ROOTS:
+            _ROOTS.popitem(last=False)
+    return root
 
 
 def _fixed_columns(program: Program) -> list[Array | None]:
