@@ -78,9 +78,7 @@ class GnarkPoints(PointSlices):
     def _decoded(self, rows: Bytes) -> Words:
         form, group = self.form, self.group
         if rows.shape[1] == form.size(group):
-            width = form.curve.point_limbs(group)
-            decoded = (form.decompress(group, row.tobytes(), self.section) for row in rows)
-            return np.array(list(decoded), dtype=np.uint64).reshape(len(rows), width)
+            return form.decompress_all(group, rows, self.section)
         if form is ZCASH:
             infinite = (rows[:, 0] == _INFINITY) & ~rows[:, 1:].any(axis=1)
             if (~rows.any(axis=1)).any():

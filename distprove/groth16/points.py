@@ -62,17 +62,24 @@ def chunks_to_compressed(curve: Curve, group: Group, points: HostArray, backend:
     A point is x, big-endian, in G2 c1 then c0. Bit 7 of the first byte is set if y is the greater of y and -y, and
     bit 6 for infinity. `points` is as for `chunks_to_bytes`.
     """
-    half, limbs = (curve.fq.modulus - 1) // 2, curve.fq.limbs
+    limbs = curve.fq.limbs
     for standard in _standard_chunks(curve, points, backend):
         rows = standard.reshape(len(standard) * limbs // curve.point_limbs(group), -1)
         x, y = np.split(rows, 2, axis=1)
         encoded = np.ascontiguousarray(x, dtype="<u8").view(np.uint8)[:, ::-1].copy()
-        deciding = y[:, -limbs:]  # c1 of G2, or c0 if that is zero
-        if group is Group.G2:
-            deciding = np.where(deciding.any(axis=1, keepdims=True), deciding, y[:, :limbs])
-        encoded[:, 0] |= np.where(_exceeds(deciding, half), np.uint8(0x80), np.uint8(0))
+        encoded[:, 0] |= np.where(are_greater(curve, group, y), np.uint8(0x80), np.uint8(0))
         encoded[:, 0] |= np.where(rows.any(axis=1), np.uint8(0), np.uint8(0x40))
         yield encoded.tobytes()
+
+
+def are_greater(curve: Curve, group: Group, y: Words) -> NDArray[np.bool_]:
+    """Which ordinates, (n, point_limbs / 2) canonical integers, are greater than their opposites. In G2 c1 decides, or
+    c0 where that is zero."""
+    limbs = curve.fq.limbs
+    deciding = y[:, -limbs:]
+    if group is Group.G2:
+        deciding = np.where(deciding.any(axis=1, keepdims=True), deciding, y[:, :limbs])
+    return _exceeds(deciding, (curve.fq.modulus - 1) // 2)
 
 
 def _exceeds(words: Words, bound: int) -> NDArray[np.bool_]:

@@ -60,11 +60,19 @@ class Multiples:
 
 def lift(curve: Curve, group: Group, x: HostArray) -> Words | None:
     """Return one of the two points with this abscissa, (point_limbs / 2,), or None if the curve has none."""
-    out = _empty(curve, group)
-    if x.dtype != np.uint64 or x.shape != (len(out) // 2,):
-        raise SizeError(f"an abscissa has shape ({len(out) // 2},), not {x.shape}")
-    found = native.points_lift(curve.name, group.value, flat_bytes(x), out.view(np.uint8))
-    return out if found else None
+    found, bad = lift_all(curve, group, x[None])
+    return found[0] if bad is None else None
+
+
+def lift_all(curve: Curve, group: Group, xs: HostArray) -> tuple[Words, int | None]:
+    """Return one of the two points with each abscissa, (n, point_limbs) for (n, point_limbs / 2), and the index of the
+    first that the curve has none for, or None; then the points are not to be used."""
+    half = curve.point_limbs(group) // 2
+    if xs.dtype != np.uint64 or xs.shape[1:] != (half,):
+        raise SizeError(f"an abscissa has shape ({half},), not {xs.shape[1:]}")
+    out = np.zeros((len(xs), 2 * half), dtype=np.uint64)
+    found = native.points_lift(curve.name, group.value, flat_bytes(np.ascontiguousarray(xs)), flat_bytes(out))
+    return out, None if found == len(xs) else int(found)
 
 
 def sum_points(curve: Curve, group: Group, points: Sequence[HostArray]) -> Words:

@@ -7,6 +7,8 @@ crate sp1-verifier, and the proof with the tests of SP1's contracts (both MIT or
 from __future__ import annotations
 
 import hashlib
+import re
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import to_bytes
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import verify
-from kernels.cpu.group import neg
+from kernels.cpu.group import mul, neg
 from kernels.maths.curves import BLS12_381, BN254, Group
 from kernels.maths.encoding import generator, point_from_ints
 
@@ -98,6 +100,30 @@ def test_points_come_back(form: Form, group: Group) -> None:
         assert not form.is_compressed(to_bytes(form.curve, group, point)[0])
         encoded.append(compressed)
     assert len({*encoded}) == 3
+
+
+@pytest.mark.parametrize("form", gnark.FORMS.values(), ids=lambda form: form.curve.name)
+@pytest.mark.parametrize("group", Group)
+def test_many_points_are_decoded_as_each_of_them(form: Form, group: Group) -> None:
+    curve, one = form.curve, generator(form.curve, group)
+    points = [mul(curve, group, one, k) for k in (*range(-6, 0), 0, *range(1, 7), curve.fr.modulus // 3)]
+    rows = np.stack([np.frombuffer(form.compress(group, point), dtype=np.uint8) for point in points])
+    assert np.array_equal(form.decompress_all(group, rows, "x"), np.stack(points))
+    assert form.decompress_all(group, rows[:0], "x").shape == (0, curve.point_limbs(group))
+    random, refused = Random(7), 0
+    for _ in range(150):
+        spoilt = rows.copy()
+        place = random.randrange(len(rows)), random.choice((0, 0, random.randrange(rows.shape[1])))
+        spoilt[place] ^= np.uint8(1 << random.randrange(8))
+        try:
+            each = np.stack([form.decompress(group, row.tobytes(), "x") for row in spoilt])
+        except FormatError as error:
+            refused += 1
+            with pytest.raises(FormatError, match=re.escape(str(error))):
+                form.decompress_all(group, spoilt, "x")
+        else:
+            assert np.array_equal(form.decompress_all(group, spoilt, "x"), each)
+    assert 0 < refused < 150
 
 
 @pytest.mark.parametrize("bad", [0x20, 0x41, 0x00, 0xFF])
