@@ -98,7 +98,7 @@ def up(
             raise InUse(f"a service runs in {place}")
         contact = contact_in(place)
         _require_same(options, contact, place)
-        _show(contact, place, as_json, "runs already")
+        _show(contact, place, as_json, "runs already", reach.port)
         return
     settings = ExecutorSettings().changed(in_bytes(workers.values))
     make_folder(place)
@@ -111,9 +111,9 @@ def up(
         _serve(place, settings, reach, takes, started)
 
     if foreground:
-        run(lambda contact: _show(contact, place, as_json, "runs"))
+        run(lambda contact: _show(contact, place, as_json, "runs", reach.port))
     else:
-        _detach(place, as_json, run)
+        _detach(place, as_json, run, reach.port)
 
 
 def _options(context: typer.Context) -> dict[str, dict[str, Any]]:
@@ -197,7 +197,7 @@ def _serve(
     serve(folder, settings, Limits(queued=takes.queue, roots=roots, allow_code=takes.allow_code), options, ready)
 
 
-def _detach(folder: Path, as_json: bool, run: Callable[[Callable[[Contact], None]], None]) -> None:
+def _detach(folder: Path, as_json: bool, run: Callable[[Callable[[Contact], None]], None], port: int | None) -> None:
     """Run the service in a process of its own session, which outlives this one; return when it is ready."""
     from cluster.service.contact import LOG, Contact
     from distprove.formats.folder import Folder
@@ -227,7 +227,7 @@ def _detach(folder: Path, as_json: bool, run: Callable[[Callable[[Contact], None
             raise
     answer = json.loads(line or "{}")
     if "contact" in answer:
-        _show(Contact(**answer["contact"]), folder, as_json, "runs")
+        _show(Contact(**answer["contact"]), folder, as_json, "runs", port)
         return
     if "kind" not in answer:
         raise ServiceGone(f"the service ended while it started; {folder / LOG} says why")
@@ -266,7 +266,8 @@ def _workers(contact: Contact) -> str:
     return ", ".join(told) or "with the first job"
 
 
-def _show(contact: Contact, folder: Path, as_json: bool, says: str) -> None:
+def _show(contact: Contact, folder: Path, as_json: bool, says: str, port: int | None) -> None:
+    """`port`: the one that was asked for, if any was."""
     if as_json:
         print_json({**asdict(contact), "folder": str(folder)})
         return
@@ -280,4 +281,6 @@ def _show(contact: Contact, folder: Path, as_json: bool, says: str) -> None:
     table.add_row("folder", escape(str(folder)))
     out().print(table)
     if says == "runs":
+        if port is None and urlsplit(contact.url).port != PORT:
+            err().print(f"[dim]port {PORT} is taken, so it has another one; --port names one[/]")
         err().print("[dim]distprove submit JOB.toml, status, list; distprove down ends it[/]")

@@ -18,9 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.service.client import Client
-from cluster.service.contact import contact_in, holder_of
+from cluster.service.contact import Contact, contact_in, holder_of
 from cluster.service.views import JobState, JobView, Priority
 from distprove.cli import prove as prove_module
+from distprove.cli import up
 from distprove.cli.app import app
 from distprove.cli.jobs import _code
 from distprove.cli.through_service import table_of
@@ -49,6 +50,28 @@ def test_no_job_that_is_not_proved_exits_as_if_it_were(state: str, told: int | N
     """A service that said 0, or 256, of a job that failed had `await` end as for one that is proved."""
     view = JobView("a", JobState(state), Priority.LOW, "toy", "", "r", exit_code=told)
     assert _code(view) == code
+
+
+@pytest.mark.parametrize(
+    ("says", "asked", "port", "told"),
+    [
+        ("runs", None, 5000, True),
+        ("runs", None, up.PORT, False),
+        ("runs", 5000, 5000, False),
+        ("runs already", None, 5000, False),
+    ],
+)
+def test_another_port_than_the_usual_one_is_explained(
+    says: str,
+    asked: int | None,
+    port: int,
+    told: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(up, "_workers", lambda contact: "1")
+    up._show(Contact(f"http://127.0.0.1:{port}", "tokens"), Path("service"), False, says, asked)
+    assert ("is taken" in capsys.readouterr().err) == told
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled", "running"])
