@@ -217,7 +217,10 @@ def options_of(table: Mapping[str, Any]) -> type[Options]:
     if system not in (*SYSTEMS,):  # it may be of any kind
         raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
     options = entry_of(system).options
-    check_keys(table, {**_COMMON_KEYS, **keys_of(options)}, "")
+    known = keys_of(options)
+    check_keys(
+        table, {**_COMMON_KEYS, **known}, "", next((key for key, kinds in known.items() if kinds == (dict,)), "")
+    )
     return options
 
 

@@ -135,11 +135,13 @@ def _keys_of(owner: Any) -> Keys:
     return {name: told.kinds for name, told in settings_of(owner).items()}
 
 
-def check_keys(table: Mapping[str, Any], known: Keys, prefix: str) -> None:
-    """Raise UsageError unless every key of `table` is known and its value of a kind that is known for it."""
+def check_keys(table: Mapping[str, Any], known: Keys, prefix: str, own: str = "") -> None:
+    """Raise UsageError unless every key of `table` is known and its value of a kind that is known for it. `own`: the
+    key of a table within it whose keys are a program's own, if there is one."""
     for key, value in table.items():
         if key not in known:
-            raise UsageError(f"unknown key `{prefix}{key}`{nearest(key, known)}; known: {', '.join(known)}")
+            hint = nearest(key, known) or (f"; a program's own stand in the table `{own}`" if own else "")
+            raise UsageError(f"unknown key `{prefix}{key}`{hint}; known: {', '.join(known)}")
         kinds = known[key]
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             wanted = " or ".join(KINDS[kind] for kind in kinds)

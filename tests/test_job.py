@@ -332,6 +332,7 @@ def test_files_of_a_program_are_relative_to_the_job_file_and_must_exist(folder: 
         ('system = "stark"', "no `program`"),
         (STARK + "blowups = 2", "unknown key `blowups`; did you mean `blowup`?"),
         (STARK + 'zkey = "c.zkey"', "unknown key `zkey`"),
+        (STARK + "rows = 64", "unknown key `rows`; a program's own stand in the table `arguments`; known: system"),
         (STARK + "blowup = 3", "blowup must be 2, 4 or 8, not 3"),
         (STARK + "security = 129", "security must be at most 128"),
         (STARK + "grinding = 33", "grinding must be at most 32"),

@@ -63,7 +63,9 @@ def make_project(folder: Path, language: str, isa: str = "rv32im") -> list[Path]
         raise UsageError(f"--isa is {' or '.join(ISAS)}, not {isa!r}")
     name = folder.name
     if not _NAME.fullmatch(name):
-        raise UsageError(f"a guest's name is a small letter, then at most 63 of a-z, 0-9 and _, not {name!r}")
+        near = re.sub(r"[^a-z0-9_]+", "_", name.lower())
+        hint = f"; {near} would do" if _NAME.fullmatch(near) and near not in _TAKEN[language] else ""
+        raise UsageError(f"a guest's name is a small letter, then at most 63 of a-z, 0-9 and _, not {name!r}{hint}")
     if name in _TAKEN[language]:
         raise UsageError(
             f"a guest in {language} cannot have the name {name!r}, which its build takes for another thing"

@@ -349,9 +349,17 @@ def test_a_project_is_made_where_nothing_is(tmp_path: Path) -> None:
     assert "is there already" in why_refused(run("new", "guest", tmp_path / "there"))
     assert "--lang is rust or c" in why_refused(run("new", "guest", tmp_path / "x", "--lang", "go"))
     assert "--isa is rv32im or rv64im" in why_refused(run("new", "guest", tmp_path / "x", "--isa", "rv64gc"))
-    for name in ("Ledger", "my-guest", "1st", "a b", "x" * 65):
-        with pytest.raises(UsageError, match="a guest's name is"):
+    for name, near in (
+        ("Ledger", "ledger"),
+        ("my-guest", "my_guest"),
+        ("a b", "a_b"),
+        ("1st", ""),
+        ("x" * 65, ""),
+        ("Match", ""),
+    ):
+        with pytest.raises(UsageError, match="a guest's name is") as refused:
             make_project(tmp_path / name, "rust")
+        assert str(refused.value).endswith(f"; {near} would do" if near else repr(name))
     for name in ("guest", "serde", "core", "alloc", "test", "build", "deps", "match", "yield"):
         with pytest.raises(UsageError, match=f"a guest in rust cannot have the name '{name}'"):
             make_project(tmp_path / name, "rust")
