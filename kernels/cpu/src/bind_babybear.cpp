@@ -5,6 +5,7 @@
 #include "babybear_matmul.h"
 #include "babybear_ntt.h"
 #include "babybear_sumcheck.h"
+#include "babybear_terms.h"
 #include "bindings.h"
 
 namespace dp {
@@ -13,6 +14,8 @@ namespace {
 
 using In32 = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Out32 = nb::ndarray<u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using In64 = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Indices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using poseidon2_babybear::Constants;
 using poseidon2_babybear::CONSTANTS;
 using poseidon2_babybear::DIGEST;
@@ -147,6 +150,59 @@ void ntt(Pool& pool, Out32 data, int log_n, size_t inner, In32 roots) {
   babybear_ntt(pool, values, batch, log_n, inner, montgomery.data());
 }
 
+// out[i] = values[i] 2^32
+void montgomery(In32 values, Out32 out) {
+  expect(out, values.size(), "out");
+  for (size_t i = 0; i < values.size(); ++i) out.data()[i] = bb::to_montgomery(values.data()[i]);
+}
+
+// The inverse: out[i] = values[i] / 2^32
+void canonical(In32 values, Out32 out) {
+  expect(out, values.size(), "out");
+  for (size_t i = 0; i < values.size(); ++i) out.data()[i] = bb::from_montgomery(values.data()[i]);
+}
+
+// The same for sums of any size.
+void canonical_sums(In64 sums, Out32 out) {
+  expect(out, sums.size(), "out");
+  for (size_t i = 0; i < sums.size(); ++i) out.data()[i] = bb::from_montgomery((u32)(sums.data()[i] % bb::P));
+}
+
+void ext_powers(In32 base, Out32 out) {
+  expect(base, 4, "base");
+  babybear_ext_powers(base.data(), count_of(out, 4, "out"), out.data());
+}
+
+void eq_of_places(In32 point, Indices starts, Indices log_rows, Out32 out) {
+  const size_t k = count_of(point, 4, "point"), n = count_of(out, 4, "out");
+  if (k > 63) throw std::invalid_argument("point: too long");
+  expect(starts, n, "starts");
+  expect(log_rows, n, "log_rows");
+  const u32* coordinates = point.data();
+  const int64_t *begins = starts.data(), *rows = log_rows.data();
+  u32* to = out.data();
+  nb::gil_scoped_release release;
+  babybear_eq_of_places(coordinates, k, begins, rows, n, to);
+}
+
+// Adds the products to `out`.
+void sum_products(In32 a, Indices at_a, In32 b, Indices at_b, Indices to, Out32 out) {
+  const size_t n = to.size();
+  const auto check = [n](const Indices& indices, size_t count, const char* what) {
+    expect(indices, n, what);
+    for (size_t i = 0; i < n; ++i)
+      if ((u64)indices.data()[i] >= count) throw std::invalid_argument(std::string(what) + ": out of range");
+  };
+  check(at_a, count_of(a, 4, "a"), "at_a");
+  check(at_b, count_of(b, 4, "b"), "at_b");
+  check(to, count_of(out, 4, "out"), "to");
+  const u32 *pa = a.data(), *pb = b.data();
+  const int64_t *ia = at_a.data(), *ib = at_b.data(), *places = to.data();
+  u32* sums = out.data();
+  nb::gil_scoped_release release;
+  babybear_sum_products(pa, ia, pb, ib, places, n, sums);
+}
+
 void permute(Pool& pool, In32 words, In32 states, Out32 out) {
   const Constants with = constants_of(words);
   const size_t n = count_of(states, WIDTH, "states");
@@ -231,6 +287,12 @@ void bind_babybear(nb::module_& m) {
   m.def("bb_pair_round", &pair_round);
   m.def("bb_layer_round", &layer_round);
   m.def("bb_ntt", &ntt);
+  m.def("bb_montgomery", &montgomery);
+  m.def("bb_canonical", &canonical);
+  m.def("bb_canonical_sums", &canonical_sums);
+  m.def("bb_ext_powers", &ext_powers);
+  m.def("bb_eq_of_places", &eq_of_places);
+  m.def("bb_sum_products", &sum_products);
   m.def("bb_permute", &permute);
   m.def("bb_absorb", &absorb);
   m.def("bb_hash_rows", &hash_rows);
