@@ -8,18 +8,12 @@ from __future__ import annotations
 from kernels.cpu.babybear import CpuBabyBear
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.host.native import native
-from kernels.maths import babybear
 from kernels.maths.babybear import Elements, total
 
 CALLER = CpuBabyBear(LeasedPool(native, 1))
 """The kernels on the thread of the caller."""
 
 ext_mul, ntt, intt = CALLER.ext_mul, CALLER.ntt, CALLER.intt
-
-
-def ext_powers(base: Elements, count: int) -> Elements:
-    """Return (count, 4) powers 1, base, base^2, ... of an extension element (4,)."""
-    return babybear.ext_powers(base, count, ext_mul)
 
 
 def ext_dot(a: Elements, b: Elements, axis: int = -2) -> Elements:

@@ -13,9 +13,10 @@ from distprove.stark.openvm.proof import ConstraintProof
 from distprove.stark.openvm.tables import eq_table, lagrange
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate as at_point
-from distprove.stark.openvm.univariate import from_cosets, multiply, on_subgroup, padded
+from distprove.stark.openvm.univariate import from_cosets, sum_of_products, values_on_subgroup
 from distprove.steps import Steps
-from kernels.cpu.babybear_caller import CALLER, ext_dot, ext_mul, ext_powers, intt
+from kernels.cpu.babybear_caller import CALLER, ext_dot, ext_mul, intt
+from kernels.host.babybear import ext_powers
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_rules import RuleTable, coset_shifts
@@ -136,21 +137,19 @@ def prove_constraints(
     with steps("constraints.round_0"):
         rounds = kernels.rules.rounds([trace.table() for trace in traces], log_skip, cube)
         on_cosets = rounds.coset_sums(forms, [trace.cosets for trace in traces])
-    sums = first_polynomials(traces, on_cosets, max_degree, run)
-    degree = (max_degree + 1) * (run - 1)
+    sums = CosetSums(traces, on_cosets, run)
     eq_on_rows = eq_table(CALLER, point[:log_skip])
     eq_rows, eq_one = intt(eq_on_rows, -2), intt(lagrange(log_skip, point[0]), -2)
 
     # 3. Claim each trace's share in the numerator and the denominator of the buses: its sum over D.
-    claims = ext_dot(on_subgroup(sums[:, 1:], run), eq_on_rows)
+    claims = sums.claims(eq_on_rows)
     transcript.observe_words(claims)
 
     # 4. Combine all, and send the univariate round.
     batch = ext_powers(transcript.sample_array(), SUMS * len(traces))
     scales = np.concatenate((batch[2 * len(traces) :, None], batch[: 2 * len(traces)].reshape(-1, 2, 4)), axis=1)
-    of_constraints, of_numerators, of_denominators = total(ext_mul(sums, scales[:, :, None]), 0)
-    of_buses = multiply(add(of_numerators, of_denominators), eq_rows, degree + 1)
-    univariate = add(of_buses, multiply(of_constraints, eq_one, degree + 1))
+    of_each = np.stack(sums.combined(scales, max_degree))
+    univariate = sum_of_products(of_each, np.stack((eq_one, eq_rows)), (max_degree + 1) * (run - 1) + 1)
     transcript.observe_words(univariate)
     drawn = transcript.sample_array()
 
@@ -168,42 +167,62 @@ def prove_constraints(
     with steps("constraints.openings"):
         found = rounds.openings([trace.reads_next for trace in traces])
     openings = [_in_order(trace, parts) for trace, parts in zip(traces, found, strict=True)]
-    for which in (slice(0, 1), slice(1, None)):
-        for parts in openings:
-            for part in parts[which]:
-                pairs = part if part.shape[1] == 2 else np.concatenate((part, np.zeros_like(part)), axis=1)
-                transcript.observe_words(pairs)
+    ordered = [part for which in (slice(0, 1), slice(1, None)) for parts in openings for part in parts[which]]
+    transcript.observe_words(np.concatenate([_pairs(part).reshape(-1) for part in ordered]))
     opened = tuple(tuple(part.reshape(-1, 4) for part in parts) for parts in openings)
     return ConstraintProof(claims[:, 0], claims[:, 1], univariate, sent_rounds, opened), [drawn, *challenges]
 
 
-def first_polynomials(
-    traces: Sequence[ProverTrace], on_cosets: Sequence[Elements], max_degree: int, run: int
-) -> Elements:
-    """The coefficients in Z, (traces, 3, max_degree * run, 4), of each trace's constraints, numerators and
-    denominators, from their sums on cosets of D, (3, cosets, run, 4).
+class CosetSums:
+    """The sums of all traces on cosets of D: of constraints, numerators and denominators, without the factor eq.
 
-    The constraints vanish on D, so they are their values on one coset less, divided by Z^n - 1.
+    All that follows from them is linear, so they are combined before they are interpolated.
     """
-    found = np.zeros((len(traces), SUMS, max_degree * run, 4), dtype=np.uint32)
-    alike: dict[tuple[int, int], list[int]] = {}
-    for number, trace in enumerate(traces):
-        alike.setdefault((trace.degree, trace.cosets), []).append(number)
-    for (degree, count), numbers in alike.items():
-        if not count:
-            continue
-        sums = np.stack([on_cosets[number] for number in numbers])
-        vanishing = elements([pow(pow(shift, run, P) - 1, -1, P) for shift in coset_shifts(count)])
-        quotient = from_cosets(mul(sums[:, 0], vanishing[:, None, None])[:, : degree - 1])
-        # times Z^n - 1
-        size = quotient.shape[1]
-        zeros = np.zeros((len(numbers), size + run, 4), dtype=np.uint32)
-        zeros[:, run:] = quotient
-        zeros[:, :size] = sub(zeros[:, :size], quotient)
-        found[numbers, 0] = padded(zeros, max_degree * run)
-        if count == degree:
-            found[numbers, 1:] = padded(from_cosets(sums[:, 1:]), max_degree * run)
-    return found
+
+    def __init__(self, traces: Sequence[ProverTrace], on_cosets: Sequence[Elements], run: int) -> None:
+        """`on_cosets`: those of each trace, (3, cosets, run, 4)."""
+        self._traces, self._run = len(traces), run
+        alike: dict[tuple[int, int], list[int]] = {}
+        for number, trace in enumerate(traces):
+            if trace.cosets:
+                alike.setdefault((trace.degree, trace.cosets), []).append(number)
+        self._alike = {kind: (own, np.stack([on_cosets[number] for number in own])) for kind, own in alike.items()}
+        """By degree and number of cosets: the traces, and their sums (n, 3, cosets, run, 4)."""
+
+    def claims(self, weights: Elements) -> Elements:
+        """The sums over D of numerators and denominators times weights (run, 4), of each trace: (traces, 2, 4)."""
+        found = np.zeros((self._traces, 2, 4), dtype=np.uint32)
+        for (degree, count), (own, sums) in self._alike.items():
+            if count == degree:
+                on_cosets = total(mul(values_on_subgroup(count, self._run)[..., None], weights), 1)
+                found[own] = ext_dot(sums[:, 1:].reshape(len(own), 2, -1, 4), on_cosets)
+        return found
+
+    def combined(self, scales: Elements, max_degree: int) -> tuple[Elements, Elements]:
+        """The coefficients in Z, (max_degree * run, 4), of all constraints and of all numerators and denominators, each
+        times its trace's scale: scales (traces, 3, 4).
+
+        The constraints vanish on D, so they are their values on one coset less, divided by Z^n - 1.
+        """
+        run = self._run
+        constraints, buses = (np.zeros((max_degree * run, 4), dtype=np.uint32) for _ in range(2))
+        for (degree, count), (own, sums) in self._alike.items():
+            scaled = total(ext_mul(sums, scales[own][:, :, None, None]), 0)
+            vanishing = elements([pow(pow(shift, run, P) - 1, -1, P) for shift in coset_shifts(degree - 1)])
+            quotient = from_cosets(mul(scaled[0, : degree - 1], vanishing[:, None, None]))
+            # times Z^n - 1
+            size = len(quotient)
+            constraints[run : run + size] = add(constraints[run : run + size], quotient)
+            constraints[:size] = sub(constraints[:size], quotient)
+            if count == degree:
+                size = count * run
+                buses[:size] = add(buses[:size], from_cosets(add(scaled[1], scaled[2])))
+        return constraints, buses
+
+
+def _pairs(opened: Elements) -> Elements:
+    """Openings (width, 1 or 2, 4) as a proof's transcript has them: zeros where there is no next row."""
+    return opened if opened.shape[1] == 2 else np.concatenate((opened, np.zeros_like(opened)), axis=1)
 
 
 def _in_order(trace: ProverTrace, parts: dict[int, Elements]) -> list[Elements]:

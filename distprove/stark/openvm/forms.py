@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.stark.openvm.graph import Graph
 from kernels.cpu.babybear_caller import ext_mul
+from kernels.host.babybear import Indices, ProductTerms, eq_of_places
 from kernels.interface.openvm_rules import BoundForms, GraphProgram
-from kernels.maths.babybear import Elements, P, add, elements, ext, ext_one, mul, sub
+from kernels.maths.babybear import Elements, add, ext, ext_one, mul, total
 
-Indices = NDArray[np.int64]
-DIGITS = 4
-"""Coordinates of a point that are looked up at once."""
 SUMS = 3
 """Forms of `AirForms.sums`: constraints, numerators, denominators."""
 
@@ -42,6 +40,8 @@ class AirForms:
         self.interactions = len(interactions)
         lengths = np.array([len(each.message) for each in interactions], dtype=np.int64)
         self.lengths = lengths
+        self.longest = int(lengths.max(initial=0))
+        """Length of the longest message."""
         self.buses = np.array([each.bus + 1 for each in interactions], dtype=np.uint32)
         counts = np.array([each.count for each in interactions], dtype=np.int64)
         messages = np.array([node for each in interactions for node in each.message], dtype=np.int64)
@@ -91,100 +91,109 @@ class SegmentForms:
         self._airs = airs
         self._trace: Indices = np.repeat(np.arange(len(airs)), [air.interactions for air in airs])
         """The trace of each interaction."""
-        first = np.cumsum([0, *(air.interactions for air in airs)], dtype=np.int64)[:-1]
-        own = np.arange(len(self._trace), dtype=np.int64) - first[self._trace]
-        self._share = np.array(shares, dtype=np.uint32)[self._trace]
+        self._first: Indices = np.cumsum([0, *(air.interactions for air in airs)], dtype=np.int64)
+        """Where the interactions of each trace begin, and their number."""
+        own = np.arange(len(self._trace), dtype=np.int64) - self._first[self._trace]
+        self._shares = ext(np.array(shares, dtype=np.uint32))
+        """The factor of each trace's numerators, (traces, 4)."""
         self._log_rows: Indices = np.array([own.bit_length() - 1 for own in rows], dtype=np.int64)[self._trace]
         self._start: Indices = np.array(starts, dtype=np.int64)[self._trace] + (own << self._log_rows)
         """The place of each interaction's first fraction."""
         self._lengths = _joined([air.lengths for air in airs])
-        self._buses = np.concatenate([air.buses for air in airs]) if airs else np.zeros(0, dtype=np.uint32)
-        self._message_of = _joined([air.message_of + at for air, at in zip(airs, first.tolist(), strict=True)])
+        self._buses = np.concatenate([np.zeros(0, dtype=np.uint32), *(air.buses for air in airs)])[:, None]
+        self._message_of = _joined([air.message_of for air in airs], self._first)
         self._message_power = _joined([air.message_power for air in airs])
-        self._digits: dict[tuple[int, int], Indices] = {}
+        self._constraints = max((air.constraints for air in airs), default=0)
+        """Most constraints of an AIR."""
 
     def fractions(self, weights: BusWeights) -> list[BoundForms]:
         """The numerator and the denominator of each interaction of each trace."""
-        sizes = [len(air.fractions.term_nodes) for air in self._airs]
-        places = np.cumsum([0, *sizes], dtype=np.int64)
-        counts = _joined([air.fraction_count_term + at for air, at in zip(self._airs, places, strict=False)])
-        messages = _joined([air.fraction_message_term + at for air, at in zip(self._airs, places, strict=False)])
-        values = np.concatenate((ext(self._share), weights.beta_powers[self._message_power]))
-        terms = _summed(np.concatenate((counts, messages)), values, int(places[-1]))
+        places, terms = self._fraction_terms
+        found = terms.summed(ext_one()[None], np.concatenate((self._shares, weights.beta_powers)))
         constants = np.zeros((len(self._trace), 2, 4), dtype=np.uint32)
-        constants[:, 1] = add(mul(weights.beta_powers[self._lengths], self._buses[:, None]), weights.alpha)
-        ends = np.cumsum([0, *(2 * air.interactions for air in self._airs)], dtype=np.int64)
+        constants[:, 1] = add(self._of_buses(weights), weights.alpha)
+        ends = (2 * self._first).tolist()
         return [
-            BoundForms(air.fractions, terms[a:b], constants.reshape(-1, 4)[c:d])
+            BoundForms(air.fractions, found[a:b], constants.reshape(-1, 4)[c:d])
             for air, a, b, c, d in zip(self._airs, places, places[1:], ends, ends[1:], strict=False)
         ]
+
+    @cached_property
+    def _fraction_terms(self) -> tuple[list[int], ProductTerms]:
+        """Where each trace's terms of `fractions` begin, and what they add up: 1 times shares, then powers of beta."""
+        places = _starts([len(air.fractions.term_nodes) for air in self._airs])
+        to = (
+            _joined([air.fraction_count_term for air in self._airs], places),
+            _joined([air.fraction_message_term for air in self._airs], places),
+        )
+        factors = np.concatenate((self._trace, len(self._airs) + self._message_power))
+        return places.tolist(), ProductTerms(np.zeros_like(factors), factors, np.concatenate(to), int(places[-1]))
 
     def sums(self, weights: BusWeights, powers: Elements, point: Sequence[Elements], log_size: int) -> list[BoundForms]:
         """For each trace the sum of its constraints, times powers; that of its numerators, each times eq of its place
         at the point, whose first `log_size` coordinates are those of the buses; and that of its denominators, less
         alpha, weighted alike."""
-        sizes = [len(air.sums.term_nodes) for air in self._airs]
-        places = np.cumsum([0, *sizes], dtype=np.int64)
-        constraints = _joined([np.arange(air.constraints) + at for air, at in zip(self._airs, places, strict=False)])
-        of_powers = _joined([np.arange(air.constraints) for air in self._airs])
-        counts = _joined([air.count_term + at for air, at in zip(self._airs, places, strict=False)])
-        messages = _joined([air.message_term + at for air, at in zip(self._airs, places, strict=False)])
-        eq = self._eq_of_places(point[:log_size])
-        of_messages = ext_mul(eq[self._message_of], weights.beta_powers[self._message_power])
-        values = np.concatenate((powers[of_powers], mul(eq, self._share[:, None]), of_messages))
-        terms = _summed(np.concatenate((constraints, counts, messages)), values, int(places[-1]))
-        buses = ext_mul(eq, mul(weights.beta_powers[self._lengths], self._buses[:, None]))
+        coordinates = np.array(point[:log_size], dtype=np.uint32).reshape(-1, 4)
+        eq = eq_of_places(coordinates, self._start, self._log_rows)
+        places, terms = self._sum_terms
+        factors = np.concatenate((ext_one()[None], self._shares, weights.beta_powers))
+        found = terms.summed(np.concatenate((powers[: self._constraints], eq)), factors)
         constants = np.zeros((len(self._airs), SUMS, 4), dtype=np.uint32)
-        constants[:, 2] = _summed(self._trace, buses, len(self._airs))
+        own = np.arange(len(eq), dtype=np.int64)
+        constants[:, 2] = ProductTerms(own, own, self._trace, len(self._airs)).summed(eq, self._of_buses(weights))
         return [
-            BoundForms(air.sums, terms[a:b], constant)
+            BoundForms(air.sums, found[a:b], constant)
             for air, a, b, constant in zip(self._airs, places, places[1:], constants, strict=False)
         ]
 
+    @cached_property
+    def _sum_terms(self) -> tuple[list[int], ProductTerms]:
+        """Where each trace's terms of `sums` begin, and what they add up: the powers of the constraints and eq of the
+        interactions, times 1, shares and powers of beta."""
+        places = _starts([len(air.sums.term_nodes) for air in self._airs])
+        constraints = [np.arange(air.constraints, dtype=np.int64) for air in self._airs]
+        to = (
+            _joined(constraints, places),
+            _joined([air.count_term for air in self._airs], places),
+            _joined([air.message_term for air in self._airs], places),
+        )
+        interactions = self._constraints + np.arange(len(self._trace), dtype=np.int64)
+        first = _joined(constraints), interactions, self._constraints + self._message_of
+        others = np.zeros_like(first[0]), 1 + self._trace, 1 + len(self._airs) + self._message_power
+        first_joined, others_joined, to_joined = (np.concatenate(each) for each in (first, others, to))
+        return places.tolist(), ProductTerms(first_joined, others_joined, to_joined, int(places[-1]))
+
     def combined(self, sums: Sequence[BoundForms], scales: Elements) -> list[BoundForms]:
         """Each trace's `sums` times scales (traces, 3, 4), added up to one form."""
-        sizes = [len(air.combined.term_nodes) for air in self._airs]
-        places = np.cumsum([0, *sizes], dtype=np.int64)
-        terms = _joined([air.combined_term + at for air, at in zip(self._airs, places, strict=False)])
-        of_form = _joined([3 * i + np.array(air.sums.term_forms, dtype=np.int64) for i, air in enumerate(self._airs)])
-        before = np.concatenate([bound.coefficients for bound in sums])
-        values = _summed(terms, ext_mul(before, scales.reshape(-1, 4)[of_form]), int(places[-1]))
-        constants = ext_mul(np.stack([bound.constants for bound in sums]), scales)
-        joined = elements(constants.astype(np.int64).sum(axis=1, keepdims=True))
+        places, terms = self._combined_terms
+        found = terms.summed(np.concatenate([bound.coefficients for bound in sums]), scales.reshape(-1, 4))
+        joined = total(ext_mul(np.stack([bound.constants for bound in sums]), scales), 1)[:, None]
         return [
-            BoundForms(air.combined, values[a:b], constant)
+            BoundForms(air.combined, found[a:b], constant)
             for air, a, b, constant in zip(self._airs, places, places[1:], joined, strict=False)
         ]
 
-    def _eq_of_places(self, point: Sequence[Elements]) -> Elements:
-        """eq of each interaction's place and the coordinates of the point after those of its rows, (k, 4)."""
-        found = np.broadcast_to(ext_one(), (len(self._trace), 4))
-        for first in range(0, len(point), DIGITS):
-            table = ext_one()[None]
-            for coordinate in reversed(point[first : first + DIGITS]):
-                choices = np.stack((ext_one(), sub(ext_one(), coordinate), coordinate))
-                table = ext_mul(table[:, None], choices[None]).reshape(-1, 4)
-            found = ext_mul(found, table[self._chosen(first, min(DIGITS, len(point) - first))])
-        return found
+    @cached_property
+    def _combined_terms(self) -> tuple[list[int], ProductTerms]:
+        """Where each trace's terms of `combined` begin, and what they add up: the terms of `sums`, times scales."""
+        places = _starts([len(air.combined.term_nodes) for air in self._airs])
+        of_form = _joined(
+            [np.array(air.sums.term_forms, dtype=np.int64) for air in self._airs], SUMS * np.arange(len(self._airs))
+        )
+        to = _joined([air.combined_term for air in self._airs], places)
+        return places.tolist(), ProductTerms(np.arange(len(to), dtype=np.int64), of_form, to, int(places[-1]))
 
-    def _chosen(self, first: int, count: int) -> Indices:
-        """A number of each interaction for `count` coordinates from `first` on. Its digits to the base 3, the last one
-        for `first`, are 0 for a coordinate of its rows, 1 where the bit of its place is 0, and 2 where that is 1."""
-        known = self._digits.get((first, count))
-        if known is None:
-            known = np.zeros(len(self._trace), dtype=np.int64)
-            for bit in reversed(range(first, first + count)):
-                known = 3 * known + np.where(bit < self._log_rows, 0, 1 + (self._start >> bit & 1))
-            self._digits[first, count] = known
-        return known
+    def _of_buses(self, weights: BusWeights) -> Elements:
+        """The part of each interaction's denominator that is the same in all rows, less alpha: (interactions, 4)."""
+        return mul(weights.beta_powers[self._lengths], self._buses)
 
 
-def _joined(parts: Sequence[Indices]) -> Indices:
-    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+def _starts(sizes: Sequence[int]) -> Indices:
+    """Where parts of these sizes begin one behind another, and where the last one ends."""
+    return np.cumsum([0, *sizes], dtype=np.int64)
 
 
-def _summed(places: Indices, values: Elements, size: int) -> Elements:
-    """The sums of the values (n, 4) of each place, (size, 4)."""
-    found = np.zeros(4 * size, dtype=np.uint64)
-    np.add.at(found, (4 * places[:, None] + np.arange(4)).reshape(-1), values.astype(np.uint64).reshape(-1))
-    return np.asarray(found % np.uint64(P)).astype(np.uint32).reshape(size, 4)
+def _joined(parts: Sequence[Indices], moved: Indices | None = None) -> Indices:
+    """The parts one behind another, all numbers of a part moved by as much as `moved` has for it."""
+    found = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+    return found if moved is None else found + np.repeat(moved[: len(parts)], [len(part) for part in parts])

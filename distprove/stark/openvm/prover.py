@@ -23,8 +23,9 @@ from distprove.stark.openvm.traces import AirTrace, CachedMain, shape_of
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.whir_prover import prove_whir
 from distprove.steps import Steps
+from kernels.host.babybear import ext_powers
 from kernels.interface.openvm import OpenVmKernels
-from kernels.maths.babybear import Elements, ext_mul, ext_powers
+from kernels.maths.babybear import Elements, ext_mul
 from kernels.maths.babybear_ntt import log2_of
 
 
@@ -104,7 +105,7 @@ def prove(
     with steps("buses"):
         witness = transcript.grind(params.logup_pow_bits, kernels.least_witness)
         alpha, beta = (transcript.sample_array() for _ in range(2))
-        longest = max((len(each.message) for air in airs for each in air.graph.interactions), default=0)
+        longest = max(air.forms.longest for air in airs)
         weights = BusWeights(alpha, ext_powers(beta, longest + 1))
         # No name keeps the fractions, which are as large as the stacked columns, longer than their sum takes.
         buses, bus_point = prove_buses(

@@ -11,13 +11,13 @@ from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.proof import StackingProof
 from distprove.stark.openvm.tables import lagrange
 from distprove.stark.openvm.transcript import Transcript
+from kernels.host.babybear import ext_powers
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_stacking import StackedPiece
 from kernels.maths.babybear import (
     Elements,
     P,
     ext_mul,
-    ext_powers,
     ext_scale,
     mul,
     powers,

@@ -11,7 +11,8 @@ from functools import cache
 import numpy as np
 
 from kernels.cpu.openvm.tables import eq_table as eq_table
-from kernels.maths.babybear import Elements, P, ext_powers, mul, powers, root_of_unity, total
+from kernels.host.babybear import ext_powers
+from kernels.maths.babybear import Elements, P, mul, powers, root_of_unity, total
 
 
 def lagrange(log_skip: int, at: Elements) -> Elements:

@@ -6,12 +6,14 @@ from functools import cache
 
 import numpy as np
 
-from kernels.cpu.babybear_caller import ext_mul, ext_powers, intt, ntt
+from kernels.cpu.babybear_caller import ext_mul, intt, ntt
+from kernels.host.babybear import ext_powers
 from kernels.interface.openvm_rules import coset_shifts
 from kernels.maths.babybear import (
     Elements,
     P,
     elements,
+    ext,
     mul,
     powers,
     total,
@@ -45,13 +47,14 @@ def from_cosets(values: Elements) -> Elements:
     return np.concatenate([total(mul(rests, row[:, None, None]), -3) for row in matrix], axis=-2)
 
 
-def multiply(a: Elements, b: Elements, length: int) -> Elements:
-    """Return the first `length` coefficients of the product of a (..., m, 4) and b (..., n, 4), which has no more."""
+def sum_of_products(a: Elements, b: Elements, length: int) -> Elements:
+    """Return the first `length` coefficients of the sum over i of the products of a[i] and b[i], polynomials (k, m, 4)
+    and (k, n, 4). It has no more."""
     size = 1 << (length - 1).bit_length()
-    return intt(ext_mul(ntt(padded(a, size), -2), ntt(padded(b, size), -2)), -2)[..., :length, :]
+    return intt(total(ext_mul(ntt(_padded(a, size), -2), ntt(_padded(b, size), -2)), 0), -2)[:length]
 
 
-def padded(a: Elements, size: int) -> Elements:
+def _padded(a: Elements, size: int) -> Elements:
     """Return coefficients (..., m, 4) with zeros up to `size`. More than `size` are cut: they must be zero."""
     found = np.zeros((*a.shape[:-2], size, 4), dtype=np.uint32)
     kept = a[..., :size, :]
@@ -59,10 +62,13 @@ def padded(a: Elements, size: int) -> Elements:
     return found
 
 
-def on_subgroup(coefficients: Elements, n: int) -> Elements:
-    """Return the values (..., n, 4) on the subgroup of n points of polynomials with coefficients (..., m, 4)."""
-    runs = padded(coefficients, -(-coefficients.shape[-2] // n) * n).reshape(*coefficients.shape[:-2], -1, n, 4)
-    return ntt(total(runs, -3), -2)
+@cache
+def values_on_subgroup(count: int, n: int) -> Elements:
+    """Row y of coset c, all in one axis, (count * n, n): the values on D of the polynomial below count * n that is 1 at
+    point y of coset c and 0 at the others of D's first cosets."""
+    choices = ext(np.eye(count * n, dtype=np.uint32)).reshape(count * n, count, n, 4)
+    runs = from_cosets(choices).reshape(count * n, count, n, 4)
+    return np.ascontiguousarray(ntt(total(runs, -3), -2)[..., 0])
 
 
 def evaluate(coefficients: Elements, at: Elements) -> Elements:

@@ -11,9 +11,10 @@ from distprove.stark.openvm.commitment import Stacked
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.proof import WhirProof
 from distprove.stark.openvm.transcript import Transcript
+from kernels.host.babybear import ext_powers
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_codes import CodeTree, Opened
-from kernels.maths.babybear import Elements, P, ext_powers, root_of_unity
+from kernels.maths.babybear import Elements, P, root_of_unity
 
 
 def prove_whir(
