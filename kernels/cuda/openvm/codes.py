@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.cuda.babybear import RADIX
 from kernels.cuda.device import ByValue, Device, grid_for, layout
 from kernels.cuda.openvm.trees import CudaCodeTree, open_trees
+from kernels.host.babybear import montgomery
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_codes import CodeKernels, CodeTree, Opened, Place
-from kernels.maths.babybear import TWO_ADICITY, Elements, add, mul, powers, root_of_unity
+from kernels.maths.babybear import TWO_ADICITY, Elements, add, powers, root_of_unity
 from kernels.maths.babybear_ntt import intt, log2_of
 from kernels.source import KernelSource
 
@@ -91,7 +91,7 @@ class CudaCodes(CodeKernels):
         `out`. It may be `columns`."""
         width, n = map(int, columns.shape)
         if log_skip not in self._tables:
-            self._tables[log_skip] = self._device.upload(mul(_message_matrix(log_skip), RADIX))
+            self._tables[log_skip] = self._device.upload(montgomery(_message_matrix(log_skip)))
         logs = np.uint32(log_skip), np.uint32(log2_of(n))
         sizes = np.uint64(width * n), *logs, np.uint64(n), np.uint64(out.shape[1])
         kernel = self._device.kernel(SOURCE, "codes_message")
@@ -146,4 +146,4 @@ def _roots() -> Elements:
     """The powers of the root of unity of order 2^27 up to 2^13, and the powers of the last, in Montgomery form."""
     fine = powers(root_of_unity(TWO_ADICITY), 1 << LOG_FINE)
     coarse = powers(root_of_unity(TWO_ADICITY - LOG_FINE), 1 << (TWO_ADICITY - LOG_FINE))
-    return mul(np.concatenate((fine, coarse)), RADIX)
+    return montgomery(np.concatenate((fine, coarse)))

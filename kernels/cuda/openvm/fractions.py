@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cuda.babybear import RADIX, poseidon2_constants
+from kernels.cuda.babybear import poseidon2_constants
 from kernels.cuda.device import ByValue, Device, grid_for
-from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.sponge import SPONGE, resumed, written
 from kernels.cuda.openvm.sums import THREADS, GridSums
 from kernels.errors import SizeError
+from kernels.host.babybear import canonical, montgomery
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_fractions import FractionKernels, FractionTree, ReducedFractions
 from kernels.interface.sponge import Sponge
-from kernels.maths.babybear import DEGREE, Elements, ext, mul
+from kernels.maths.babybear import DEGREE, Elements, ext
 from kernels.source import KernelSource
 
 BLOCK_THREADS = 512
@@ -85,7 +85,7 @@ class CudaFractionTree(FractionTree):
         # All of it has room for the rows of the leaves, folded once.
         self._tree = device.empty((max(int(ends[-1]), 4 * -(-count >> 2)), DEGREE), np.uint32)
         self._paddings = device.empty((log_size + 1, DEGREE), np.uint32)
-        of_leaves = device.upload(mul(padding, RADIX))
+        of_leaves = device.upload(montgomery(padding))
         device.kernel(SOURCE, "openvm_paddings").launch(1, 1, (of_leaves, self._paddings, np.uint32(log_size)))
         self._reduction = np.zeros((), dtype=REDUCTION)
         arrays = (*leaves, self._tree, self._paddings)
@@ -102,9 +102,9 @@ class CudaFractionTree(FractionTree):
             )
             k -= levels
         if log_size:
-            self.root = mul(device.download(self._tree[:4]).reshape(2, 2, DEGREE)[:, 0], INVERSE_RADIX)
+            self.root = canonical(device.download(self._tree[:4]).reshape(2, 2, DEGREE)[:, 0])
         else:
-            numerator, denominator = (mul(device.download(array), INVERSE_RADIX) for array in leaves)
+            numerator, denominator = (canonical(device.download(array)) for array in leaves)
             self.root = np.concatenate((ext(numerator), denominator))
 
     def reduce(self, sponge: Sponge) -> ReducedFractions:
@@ -141,7 +141,7 @@ class CudaFractionTree(FractionTree):
                 round_ += 1
 
         # 2. One wait for all that was sent and drawn.
-        words = mul(device.download(sent), INVERSE_RADIX)[:count]
+        words = canonical(device.download(sent))[:count]
         found = device.download(kept).view(STATE)[0]
         resumed(sponge, found["sponge"])
         claims, rounds, at = [], [], 0
@@ -150,7 +150,7 @@ class CudaFractionTree(FractionTree):
                 rounds.append(words[at : at + 3 * v].reshape(v, 3, DEGREE))
             claims.append(words[at + 3 * v : at + 3 * v + 4])
             at += 3 * v + 4
-        point = tuple(mul(found["point"][:n], INVERSE_RADIX))
+        point = tuple(canonical(found["point"][:n]))
         return ReducedFractions(np.array(claims, dtype=np.uint32).reshape(-1, 4, DEGREE), tuple(rounds), point)
 
     def _large(self, v: int) -> int:

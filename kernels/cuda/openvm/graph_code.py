@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,7 @@ _SELECTORS = {NodeKind.IS_FIRST: 2, NodeKind.IS_LAST: 3, NodeKind.IS_TRANSITION:
 _OPERATIONS = {NodeKind.ADD: ADD, NodeKind.SUB: SUB, NodeKind.MUL: MUL, NodeKind.NEG: SUB}
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Code that one block runs for a row."""
 
     first: int

@@ -12,16 +12,16 @@ from kernels.cuda.openvm.codes import SOURCE as CODES
 from kernels.cuda.openvm.codes import CudaCodes
 from kernels.cuda.openvm.fractions import SOURCE as FRACTIONS
 from kernels.cuda.openvm.fractions import CudaFractions
-from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.opening import SOURCE as OPENING
 from kernels.cuda.openvm.opening import CudaOpenings
 from kernels.cuda.openvm.rules import RULES, CudaRules
 from kernels.cuda.openvm.stacking import SOURCE as STACKING
 from kernels.cuda.openvm.stacking import CudaStacking
 from kernels.cuda.openvm.trees import SOURCE as TREES
+from kernels.host.babybear import canonical
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
-from kernels.maths.babybear import Elements, mul
+from kernels.maths.babybear import Elements
 
 SOURCES = SOURCE, CODES, TREES, OPENING, RULES, FRACTIONS, STACKING
 
@@ -63,7 +63,7 @@ class CudaOpenVm(OpenVmKernels):
         return array
 
     def download(self, array: Array) -> Elements:
-        return mul(self._device.download(array), INVERSE_RADIX)
+        return canonical(self._device.download(array))
 
     def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
         return least_witness(self._device, state, position, bits)

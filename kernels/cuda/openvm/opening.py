@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.cuda.babybear import RADIX
 from kernels.cuda.device import ByValue, Device
 from kernels.cuda.openvm.codes import CudaCodes, pass_bits
-from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.sums import THREADS, GridSums
+from kernels.host.babybear import canonical, montgomery
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_opening import Opening, OpeningKernels
-from kernels.maths.babybear import DEGREE, Elements, add, ext_one, mul, sub
+from kernels.maths.babybear import DEGREE, Elements, add, ext_one, sub
 from kernels.maths.babybear_ntt import log2_of
 from kernels.source import KernelSource
 
@@ -64,7 +63,7 @@ class CudaOpenings(OpeningKernels):
 
     def upload(self, host: Elements) -> Array:
         """Return elements in Montgomery form on the device."""
-        return self._device.upload(mul(host, RADIX))
+        return self._device.upload(montgomery(host))
 
     def run(self, name: str, items: int, *arguments: object) -> None:
         """Launch a kernel with one thread per item."""
@@ -77,7 +76,7 @@ class CudaOpenings(OpeningKernels):
             self._sums[name] = GridSums(self._device, SOURCE, name, count)
         out = self._device.empty((count, DEGREE), np.uint32)
         self._sums[name].launch(items, (*arguments, out))
-        return mul(self._device.download(out), INVERSE_RADIX)
+        return canonical(self._device.download(out))
 
     def products(self, pairs: Sequence[tuple[Elements, Elements]]) -> Array:
         """Return the products over i of pairs[i][bit i of b], for all b, (2^pairs, 4)."""
@@ -184,4 +183,4 @@ class CudaOpening(Opening):
 
 def _factor(value: Elements) -> ByValue:
     """`struct Factor` in openvm_opening.cu."""
-    return ByValue(mul(np.ascontiguousarray(value), RADIX))
+    return ByValue(montgomery(np.ascontiguousarray(value)))

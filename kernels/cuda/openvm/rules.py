@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kernels.cuda.babybear import RADIX, poseidon2_constants
+from kernels.cuda.babybear import poseidon2_constants
 from kernels.cuda.device import Argument, ByValue, Device, Kernel, grid_for
-from kernels.cuda.openvm.bound_code import Bound, Words, bind, cells_of, starts_of
+from kernels.cuda.openvm.bound_code import Bound, Indices, Words, bind, cell_addresses, starts_of
 from kernels.cuda.openvm.graph_code import GraphCode
-from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.split_forms import SplitForms, bind_split
 from kernels.cuda.openvm.sponge import SPONGE, resumed, written
 from kernels.errors import SizeError
+from kernels.host.babybear import canonical, matmul, montgomery
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_rules import (
     BoundForms,
@@ -29,7 +31,7 @@ from kernels.interface.openvm_rules import (
     node_weights,
 )
 from kernels.interface.sponge import Sponge
-from kernels.maths.babybear import Elements, P, add, elements, ext_inverse, ext_one, mul, powers, sub
+from kernels.maths.babybear import Elements, P, add, ext_inverse, ext_one, mul, powers, sub
 from kernels.maths.babybear_ntt import intt, ntt
 from kernels.source import KernelSource
 
@@ -65,28 +67,25 @@ BLOCK_SHARED = 1 << 10
 """Bytes of shared memory that the driver takes for a block."""
 
 
+@dataclass(frozen=True, eq=False)
 class Tasks:
     """The tasks of a launch, whose items blocks take one after the other: those of the heaviest task first."""
 
-    def __init__(self) -> None:
-        self._tasks: list[tuple[int, int, list[int], list[int]]] = []
-        self.items = 0
+    words: Words
+    """(tasks, words of a task)"""
+    items: int
 
-    def add(self, weight: int, items: int, before: list[int], after: Sequence[int] = ()) -> None:
-        """Add a task of so many items. Its words are `before`, its first item, and `after`."""
-        self._tasks.append((weight, items, before, list(after)))
-        self.items += items
+    @classmethod
+    def of(cls, weights: Indices, items: Indices, before: Words, after: Words | None = None) -> Tasks:
+        """Make tasks of so many items each. A task's words are `before` (tasks, n), its first item, and `after`."""
+        order = np.argsort(-weights, kind="stable")
+        ends = np.cumsum(items[order], dtype=np.int64)
+        first = (ends - items[order]).astype(np.uint64)
+        parts = [before[order], first[:, None], *([] if after is None else [after[order]])]
+        return cls(np.concatenate(parts, axis=1), grid_for(int(ends[-1]), 1) if len(ends) else 0)
 
     def __len__(self) -> int:
-        return len(self._tasks)
-
-    def words(self) -> Words:
-        """The words of all tasks."""
-        found, first = list[list[int]](), 0
-        for _, items, before, after in sorted(self._tasks, key=lambda task: -task[0]):
-            found.append([*before, first, *after])
-            first += items
-        return np.array(found, dtype=np.uint64)
+        return len(self.words)
 
 
 class CudaRules(OpenVmRules):
@@ -108,16 +107,13 @@ class CudaRules(OpenVmRules):
         log_skip: int,
     ) -> tuple[Array, Array]:
         bound = self.bind(tables, forms, piece=self.piece, whole_forms=True)
-        places = starts_of([len(own) for own in bound.constants]).tolist()
+        places = starts_of([len(own) for own in bound.constants])
         no_constants = np.zeros((1, 4), dtype=np.uint32)
-        constants = self.device.upload(mul(np.concatenate([*bound.constants, no_constants]), RADIX))
-        begin, tasks = self.device.address(constants), Tasks()
-        for number, (table, start) in enumerate(zip(tables, starts, strict=True)):
-            rows = table.rows(log_skip)
-            for piece in bound.codes[number].pieces:
-                program, place = bound.places[number].program(piece), begin + 16 * places[number]
-                own = [*program, place, rows, table.height - 1, start]
-                tasks.add(piece.weight, grid_for(rows, THREADS * ROWS), own)
+        constants = self.device.upload(montgomery(np.concatenate([*bound.constants, no_constants])))
+        of_table = (self.device.address(constants) + 16 * places[:-1], *rows_and_masks(tables, log_skip), starts)
+        of_pieces = np.array(of_table, dtype=np.int64)[:, bound.tables]
+        items = -(-of_pieces[1] // (THREADS * ROWS))
+        tasks = Tasks.of(bound.weights, items, np.concatenate((bound.programs, of_pieces.T.astype(np.uint64)), axis=1))
         out = self.device.empty((count,), np.uint32), self.device.empty((count, 4), np.uint32)
         if tasks.items:
             self.run("openvm_fractions", tasks, bound, ROWS, lambda given, _: (*given, *out))
@@ -171,7 +167,7 @@ class CudaRules(OpenVmRules):
     ) -> None:
         """Launch a kernel over tasks, with slots of so many words. `arguments` makes its arguments from the tasks and
         their numbers, and the words of the near slots. The far slots and the counter of items follow."""
-        held = self.device.upload(tasks.words())
+        held = self.device.upload(tasks.words)
         kernel = self.device.kernel(RULES, name)
         near, blocks, shared, far = self.slots(kernel, bound, words, tasks.items, shared_words)
         given = arguments((held, np.uint32(len(tasks)), np.uint32(tasks.items)), near)
@@ -207,7 +203,7 @@ class CudaRounds(RuleRounds):
         self._form: Bound | None = None
         self._cells: Array = None
         """For each table with variables left, and those whose last one was bound, the cells of its form."""
-        self._first: list[int] = []
+        self._first: Indices = np.zeros(0, dtype=np.int64)
         """Where each table's cells begin when no variable is bound."""
 
     def _name(self, name: str) -> str:
@@ -216,7 +212,7 @@ class CudaRounds(RuleRounds):
     def _eq_heap(self, point: Elements) -> Array:
         n = len(point)
         heap = self._device.empty((2 << n, 4), np.uint32)
-        on_device = self._device.upload(mul(point, RADIX) if n else np.zeros((1, 4), dtype=np.uint32))
+        on_device = self._device.upload(montgomery(point) if n else np.zeros((1, 4), dtype=np.uint32))
         self._device.kernel(RULES, "openvm_eq_heap").launch_items(2 << n, (on_device, heap, np.uint32(n)))
         return heap
 
@@ -237,27 +233,27 @@ class CudaRounds(RuleRounds):
         others = self._rules.bind(self._tables, on_cosets, piece=self._rules.piece)  # while the device is at work
         for first in range(0, max(counts, default=0), COSETS):
             self._sum_on_cosets(others, counts, [begin + words * (1 + first) for begin in begins], sums, first)
-        # 2. Move the linear sums to the cosets, and add all up.
-        found = mul(elements((self._device.download(sums) % np.uint64(P)).astype(np.int64)), INVERSE_RADIX)
-        linear_sums = found[np.add.outer(begins[:-1], np.arange(words))].reshape(len(counts), SUMS, -1, 4)
-        results, all_moved = [], _on_cosets(linear_sums, max(counts, default=0))
-        for number, (count, begin, end) in enumerate(zip(counts, begins, begins[1:], strict=False)):
-            moved, own = all_moved[number, :, :count], found[begin + words : end]
-            parts = [
-                own[words * first :][: words * min(COSETS, count - first)].reshape(SUMS, -1, *moved.shape[2:])
-                for first in range(0, count, COSETS)
-            ]
-            # eq sums to 1 over the cube, so a constant is added once.
-            constants = add(linear.constants[number], others.constants[number])[:, None, None]
-            results.append(add(add(np.concatenate(parts, axis=1) if parts else moved, moved), constants))
+        # 2. Move the linear sums to the cosets, and add all up: for all tables of as many cosets at once.
+        found, results = canonical(self._device.download(sums)), [np.zeros((0, 0, 0, 4), dtype=np.uint32)] * len(counts)
+        # eq sums to 1 over the cube, so a constant is added once.
+        constants = add(np.stack(linear.constants), np.stack(others.constants))[:, :, None, None]
+        for count in sorted(set(counts)):
+            numbers = [number for number, own in enumerate(counts) if own == count]
+            own = found[np.add.outer(np.array(begins)[numbers], np.arange(words * (1 + count)))]
+            in_rows_moved = _on_cosets(own[:, :words].reshape(len(numbers), SUMS, -1, 4), count)
+            parts, end = [np.zeros_like(in_rows_moved[:, :, :0])], words
+            for first in range(0, count, COSETS):
+                begin, end = end, end + words * min(COSETS, count - first)
+                parts.append(own[:, begin:end].reshape(len(numbers), SUMS, -1, *in_rows_moved.shape[3:]))
+            summed = add(add(np.concatenate(parts, axis=2), in_rows_moved), constants[numbers])
+            for number, each in zip(numbers, summed, strict=True):
+                results[number] = each
         return results
 
     def _sum_in_rows(self, bound: Bound, counts: Sequence[int], begins: Sequence[int], sums: Array) -> None:
         """Add the sums of tables that have cosets, over the cube in their rows, to words of `sums` from `begins` on."""
-        tasks = Tasks()
-        for number, (count, begin) in enumerate(zip(counts, begins, strict=False)):
-            if count:
-                self._add_tasks(tasks, bound, number, self._device.address(sums) + 8 * begin, ROWS)
+        has_cosets = np.array(counts, dtype=np.int64) > 0
+        tasks = self._tasks(bound, has_cosets, self._device.address(sums) + 8 * np.array(begins[: len(counts)]), ROWS)
         if tasks.items:
             log_run, kept = np.uint32(self._log_skip), THREADS // 32 * SUMS * (4 << self._log_skip)
             name = self._name("openvm_rows")
@@ -267,13 +263,11 @@ class CudaRounds(RuleRounds):
         self, bound: Bound, counts: Sequence[int], begins: Sequence[int], sums: Array, first: int
     ) -> None:
         """Add the sums on at most COSETS cosets from number `first` on: one launch for each number of cosets."""
-        classes: dict[int, Tasks] = {}
-        for number, (count, begin) in enumerate(zip(counts, begins, strict=False)):
-            if cosets := min(COSETS, count - first) if count > first else 0:
-                tasks = classes.setdefault(cosets, Tasks())
-                self._add_tasks(tasks, bound, number, self._device.address(sums) + 8 * begin, 1)
+        to = self._device.address(sums) + 8 * np.array(begins[: len(counts)])
+        left = np.clip(np.array(counts, dtype=np.int64) - first, 0, COSETS)
         factors, log_run = self._device.upload(_factors(self._log_skip, first)), np.uint32(self._log_skip)
-        for cosets, tasks in classes.items():
+        for cosets in sorted({*left.tolist()} - {0}):
+            tasks = self._tasks(bound, left == cosets, to, 1)
             if tasks.items:
                 kept = THREADS // 32 * SUMS * cosets * (4 << self._log_skip)
                 self._rules.run(
@@ -285,35 +279,38 @@ class CudaRounds(RuleRounds):
                     shared_words=kept,
                 )
 
-    def _add_tasks(self, tasks: Tasks, bound: Bound, number: int, to: int, thread_rows: int) -> None:
-        """Add the pieces of a table's code as `CosetTask`, whose threads take so many rows. `to` is the address of its
-        sums."""
-        table, eq = self._tables[number], self._device.address(self._heap) + (16 << self._variables[number])
-        rows, tile = table.rows(self._log_skip), thread_rows * THREADS
-        for piece in bound.codes[number].pieces:
-            tiles = max(1, min(MOST_TILES, ITEM_WEIGHT // piece.weight, -(-rows // tile)))
-            own = [*bound.places[number].program(piece), rows, table.height - 1, eq, to]
-            tasks.add(tiles * piece.weight, grid_for(rows, tiles * tile), own, (tiles,))
+    def _tasks(self, bound: Bound, chosen: NDArray[np.bool_], to: Indices, thread_rows: int) -> Tasks:
+        """The pieces of the code of the chosen tables as `CosetTask`, whose threads take so many rows. `to` has the
+        address of each table's sums."""
+        pieces = chosen[bound.tables]
+        tables, weights, tile = bound.tables[pieces], bound.weights[pieces], thread_rows * THREADS
+        eq = self._device.address(self._heap) + (16 << np.array(self._variables, dtype=np.int64))
+        rows, masks = rows_and_masks(self._tables, self._log_skip)
+        most = np.minimum(ITEM_WEIGHT // np.maximum(weights, 1), -(-rows[tables] // tile))
+        tiles = np.clip(most, 1, MOST_TILES)
+        own = np.stack((rows, masks, eq, to))[:, tables].T.astype(np.uint64)
+        items, before = -(-rows[tables] // (tiles * tile)), np.concatenate((bound.programs[pieces], own), axis=1)
+        return Tasks.of(tiles * weights, items, before, tiles.astype(np.uint64)[:, None])
 
     # -- the rounds over the cube -------------------------------------------------------------------------------------
 
     def bind_univariate(self, weights: Elements, forms: Sequence[BoundForms]) -> None:
         bound = self._form = self._rules.bind(self._tables, forms, piece=self._rules.round_piece, by_number=True)
         padded = np.zeros((1 << MAX_LOG_RUN, 4), dtype=np.uint32)
-        padded[: len(weights)] = mul(weights, RADIX)
+        padded[: len(weights)] = montgomery(weights)
         self._weights = ByValue(padded)
-        cells, variables = cells_of(self._device, self._tables, bound.codes), np.array(self._variables, dtype=np.int64)
-        runs = np.left_shift(1, variables)[cells.tables]
-        masks = np.array([table.height - 1 for table in self._tables], dtype=np.int64)[cells.tables]
-        out, blocks = starts_of(runs.tolist()), starts_of((-(-runs // THREADS)).tolist())
-        self._first = np.append(out, 0)[cells.starts[:-1]].tolist()
+        joined, variables = bound.joined, np.array(self._variables, dtype=np.int64)
+        runs = np.left_shift(1, variables)[joined.cell_tables]
+        _, masks = rows_and_masks(self._tables, self._log_skip)
+        out, blocks = starts_of(runs), starts_of(-(-runs // THREADS))
+        self._first = out[joined.cell_starts[:-1]]
         self._cells = self._device.empty((max(1, int(out[-1])), 4), np.uint32)
         if len(runs):
             given = np.stack(
                 (
-                    cells.addresses,
-                    cells.kinds,
-                    *(own.astype(np.uint64) for own in (masks, runs, out[:-1], blocks[:-1])),
+                    cell_addresses(self._device, self._tables, joined),
+                    joined.cell_kinds,
+                    *(own.astype(np.uint64) for own in (masks[joined.cell_tables], runs, out[:-1], blocks[:-1])),
                 ),
                 axis=1,
             )
@@ -331,7 +328,7 @@ class CudaRounds(RuleRounds):
         # 1. What the rounds share. All of them are queued, and their transcript is on the device.
         tasks = _Rounds(self._rules, self._form, self._variables, self._first, points)
         state = np.zeros((), dtype=STATE)
-        state["sponge"], state["claim"], state["scale"] = written(sponge), mul(claim, RADIX), mul(ext_one(), RADIX)
+        state["sponge"], state["claim"], state["scale"] = written(sponge), montgomery(claim), montgomery(ext_one())
         words = 4 * -(-STATE.itemsize // 16)  # elements of the extension are read as vectors
         ends = np.cumsum([0, words, 4 * rounds, 4 * rounds * known]).tolist()
         shared = np.zeros(ends[-1], dtype=np.uint32)
@@ -340,8 +337,8 @@ class CudaRounds(RuleRounds):
         drawn = held[ends[1] : ends[2]].reshape(rounds, 4)
         sent = held[ends[2] :].reshape(rounds, known, 4)
         inverses = ext_inverse(sub(ext_one(), self._point))
-        facts = self._device.upload(mul(np.stack((self._point, inverses, *tasks.added), axis=1), RADIX))
-        factors = self._device.upload(mul(np.stack((extrapolation(known), node_weights(known))), RADIX))
+        facts = self._device.upload(montgomery(np.stack((self._point, inverses, *tasks.added), axis=1)))
+        factors = self._device.upload(montgomery(np.stack((extrapolation(known), node_weights(known)))))
         constants = self._device.upload(poseidon2_constants())
         kernel = self._device.kernel(RULES, "openvm_end_round")
         # 2. The rounds.
@@ -354,7 +351,7 @@ class CudaRounds(RuleRounds):
         # 3. What they sent and drew.
         found = self._device.download(held)
         resumed(sponge, np.frombuffer(found.tobytes(), dtype=STATE, count=1)[0]["sponge"])
-        messages = mul(found[ends[1] :], INVERSE_RADIX)
+        messages = canonical(found[ends[1] :])
         self._bound = messages[: 4 * rounds].reshape(rounds, 4)
         return messages[4 * rounds :].reshape(rounds, known, 4), self._bound
 
@@ -363,7 +360,7 @@ class CudaRounds(RuleRounds):
         assert self._form is not None
         pairs = sum(
             len(code.cells) << (n - number - 1)
-            for code, n in zip(self._form.codes, self._variables, strict=True)
+            for code, n in zip(self._form.joined.codes, self._variables, strict=True)
             if n > number
         )
         heap_pairs = 1 << (max(self._variables) - number)
@@ -393,7 +390,7 @@ class CudaRounds(RuleRounds):
             kernel = self._device.kernel(RULES, self._name("openvm_open"))
             sizes = np.uint32(len(parts)), sums, np.uint32(self._log_skip)
             kernel.launch(grid_for(blocks, 1), THREADS, (held, *sizes, self._weights))
-        found = mul(elements((self._device.download(sums) % np.uint64(P)).astype(np.int64)), INVERSE_RADIX)
+        found = canonical(self._device.download(sums))
         opened, at = [], iter(begins)
         for table, further in zip(self._tables, reads_next, strict=True):
             own = {}
@@ -407,21 +404,17 @@ class CudaRounds(RuleRounds):
 class _Rounds:
     """The tasks of all rounds over the cube, made and brought to the device once."""
 
-    def __init__(
-        self, rules: CudaRules, bound: Bound, variables: Sequence[int], first: Sequence[int], points: int
-    ) -> None:
+    def __init__(self, rules: CudaRules, bound: Bound, variables: Sequence[int], first: Indices, points: int) -> None:
         self._device = rules.device
         rounds = max(variables, default=0)
         at = np.array([*((point + 1 << 32) % P for point in range(points)), 0], dtype=np.uint64)
         """The first variable of each sum. The last one is of the single entry of a table without variables."""
-        parts = [np.empty((0, 9), dtype=np.uint64)]
-        for number, n in enumerate(variables):
-            for piece in bound.codes[number].pieces:
-                own = np.empty((points + 1, 9), dtype=np.uint64)
-                own[:, :7] = *bound.places[number].program(piece), first[number], n
-                own[:, 7], own[:, 8] = at, np.arange(points + 1)
-                parts.append(own)
-        words = np.concatenate(parts)
+        of_tables = np.stack((first, np.array(variables, dtype=np.int64))).T.astype(np.uint64)
+        of_pieces = np.concatenate((bound.programs, of_tables[bound.tables]), axis=1)
+        of_sums = np.stack((at, np.arange(points + 1, dtype=np.uint64)), axis=1)
+        words = np.concatenate(
+            (np.repeat(of_pieces, points + 1, axis=0), np.tile(of_sums, (len(of_pieces), 1))), axis=1
+        )
         left = words[:, 6].astype(np.int64) - np.arange(rounds)[:, None]
         """Variables of each task in each round."""
         pairs = 1 << np.maximum(left - 1, 0)
@@ -462,11 +455,24 @@ class _Rounds:
             self._kernel.launch(blocks, THREADS, (*given, *rest), shared=self._shared)
 
 
+def rows_and_masks(tables: Sequence[RuleTable], log_skip: int) -> tuple[Indices, Indices]:
+    """The rows of each table with repetitions, and those without, less one."""
+    heights = np.array([table.height for table in tables], dtype=np.int64)
+    return np.maximum(heights, 1 << log_skip), heights - 1
+
+
 def _on_cosets(values: Elements, count: int) -> Elements:
     """The values (..., count, n, 4) on cosets of polynomials with values (..., n, 4) on D."""
     n = values.shape[-2]
-    scales = np.stack([powers(shift, n) for shift in coset_shifts(count)] or [np.zeros(n, dtype=np.uint32)])[:count]
-    return ntt(mul(intt(values, -2)[..., None, :, :], scales[:, :, None]), -2)
+    moved = matmul(np.swapaxes(values, -1, -2).reshape(-1, n), _moves(n, count))
+    return np.moveaxis(moved.reshape(*values.shape[:-2], 4, count, n), -3, -1)
+
+
+@lru_cache(maxsize=64)
+def _moves(n: int, count: int) -> Elements:
+    """Row z, (n, count * n): the values on cosets of D of the polynomial that is 1 at point z of D and 0 elsewhere."""
+    scales = np.array([powers(shift, n) for shift in coset_shifts(count)], dtype=np.uint32).reshape(count, n)
+    return ntt(mul(intt(np.eye(n, dtype=np.uint32))[:, None], scales)).reshape(n, -1)
 
 
 @lru_cache(maxsize=64)

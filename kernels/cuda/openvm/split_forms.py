@@ -4,12 +4,16 @@ computes them in the rows alone, and no cell of theirs is moved."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from kernels.cuda.openvm.bound_code import Indices, joined_indices, starts_of
+from kernels.cuda.openvm.bound_code import joined_indices, starts_of
+from kernels.host.babybear import Indices, ProductTerms
 from kernels.interface.openvm_rules import BoundForms, GraphProgram, NodeKind
-from kernels.maths.babybear import Elements, P, mul
+from kernels.maths.babybear import Elements, P, ext
+from kernels.maths.distinct import distinct_with_places
 
 MOST_CELLS = 64
 """Most cells of a node that is expanded."""
@@ -35,6 +39,8 @@ class SplitForms:
             for cell, factor in sum_.items():
                 cells[form].setdefault(cell, 0)
                 moved.append((term, form, cell, factor))
+        self.program_terms = len(program.term_nodes)
+        """Number of the program's terms."""
         self.rest = GraphProgram(program.nodes, tuple(np.array(nodes, dtype=np.int64) for nodes in rest))
         self.linear = GraphProgram(program.nodes, tuple(np.array(sorted(own), dtype=np.int64) for own in cells))
         place = {
@@ -51,29 +57,58 @@ class SplitForms:
         """The factor of each part."""
 
 
+@dataclass(frozen=True, eq=False)
+class JoinedSplits:
+    """The splits of some tables' programs, what they have in every proof one behind another."""
+
+    splits: tuple[SplitForms, ...]
+    linear: list[int]
+    """Where the terms of each table's linear forms begin, and their number."""
+    kept: list[int]
+    """The same of the other terms."""
+    others: Indices
+    """Each of the other terms, among all terms of the programs."""
+    parts: ProductTerms
+    """The terms of the linear forms: terms of the programs times `factors`."""
+    factors: Elements
+    """The factors, each once, (n, 4)."""
+
+    @classmethod
+    def of(cls, splits: tuple[SplitForms, ...]) -> JoinedSplits:
+        """Join the splits of programs, one for each table."""
+        offsets = starts_of([own.program_terms for own in splits]).tolist()
+        linear, kept = (
+            starts_of(sizes) for sizes in ([len(s.linear.term_nodes) for s in splits], [len(s.kept) for s in splits])
+        )
+        terms = joined_indices([own.terms + at for own, at in zip(splits, offsets, strict=False)])
+        places = joined_indices([own.places + at for own, at in zip(splits, linear.tolist(), strict=False)])
+        factors, which = distinct_with_places(
+            np.concatenate([np.zeros(0, dtype=np.uint32), *(own.factors for own in splits)])
+        )
+        others = joined_indices([own.kept + at for own, at in zip(splits, offsets, strict=False)])
+        parts = ProductTerms(terms, which, places, int(linear[-1]))
+        return cls(splits, linear.tolist(), kept.tolist(), others, parts, ext(factors))
+
+
+@lru_cache(maxsize=4)
+def joined_splits(splits: tuple[SplitForms, ...]) -> JoinedSplits:
+    """Join splits, once for proofs of the same AIRs."""
+    return JoinedSplits.of(splits)
+
+
 def bind_split(splits: Sequence[SplitForms], forms: Sequence[BoundForms]) -> tuple[list[BoundForms], list[BoundForms]]:
     """The linear terms of programs, and the other ones with the constants, with a proof's coefficients."""
+    joined = joined_splits(tuple(splits))
     before = np.concatenate([np.zeros((0, 4), dtype=np.uint32), *(own.coefficients for own in forms)])
-    offsets = starts_of([len(own.coefficients) for own in forms]).tolist()
-    linear, kept = (
-        starts_of(sizes) for sizes in ([len(s.linear.term_nodes) for s in splits], [len(s.kept) for s in splits])
-    )
-    terms = joined_indices([own.terms + at for own, at in zip(splits, offsets, strict=False)])
-    places = joined_indices([own.places + at for own, at in zip(splits, linear.tolist(), strict=False)])
-    factors = np.concatenate([np.zeros(0, dtype=np.uint32), *(own.factors for own in splits)])
-    sums = np.zeros(4 * int(linear[-1]), dtype=np.uint64)
-    parts = mul(before[terms], factors[:, None]).astype(np.uint64)
-    np.add.at(sums, (4 * places[:, None] + np.arange(4)).reshape(-1), parts.reshape(-1))
-    moved = np.asarray(sums % np.uint64(P)).astype(np.uint32).reshape(-1, 4)
-    others = before[joined_indices([own.kept + at for own, at in zip(splits, offsets, strict=False)])]
+    moved, others = joined.parts.summed(before, joined.factors), before[joined.others]
     return (
         [
             BoundForms(split.linear, moved[a:b], np.zeros_like(own.constants))
-            for split, own, a, b in zip(splits, forms, linear, linear[1:], strict=False)
+            for split, own, a, b in zip(splits, forms, joined.linear, joined.linear[1:], strict=False)
         ],
         [
             BoundForms(split.rest, others[a:b], own.constants)
-            for split, own, a, b in zip(splits, forms, kept, kept[1:], strict=False)
+            for split, own, a, b in zip(splits, forms, joined.kept, joined.kept[1:], strict=False)
         ],
     )
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.cuda.babybear import RADIX, poseidon2_constants
+from kernels.cuda.babybear import poseidon2_constants
 from kernels.cuda.device import Device, grid_for, layout
-from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.cuda.openvm.sponge import SPONGE, resumed, written
 from kernels.cuda.openvm.sums import THREADS, GridSums
 from kernels.errors import SizeError
+from kernels.host.babybear import canonical, montgomery
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_stacking import StackedClaims, StackedPiece, StackedRounds, StackingKernels, no_rounds
 from kernels.interface.sponge import Sponge
-from kernels.maths.babybear import DEGREE, Elements, P, mul
+from kernels.maths.babybear import DEGREE, Elements
 from kernels.maths.babybear_ntt import log2_of
 from kernels.source import KernelSource
 
@@ -98,7 +98,7 @@ class CudaStackedClaims(StackedClaims):
 
         bits = max((piece.log_rows - log_skip for piece in pieces), default=0)
         coordinates = np.stack([*point[:bits], batch])
-        loaded = device.upload(mul(coordinates, RADIX))
+        loaded = device.upload(montgomery(coordinates))
         self._eq = device.empty((2 << bits, DEGREE), np.uint32)
         self._items_of("openvm_eq_prefixes", 2 << bits, (loaded, self._eq, np.uint32(bits)))
         self._scales = device.empty((max(1, 2 * self._claims), DEGREE), np.uint32)
@@ -114,12 +114,12 @@ class CudaStackedClaims(StackedClaims):
             blocks = min(self._tiles, max(1, kernel.blocks_per_sm(THREADS)) * self._device.sm_count)
             sizes = self._count, np.uint64(self._tiles), np.uint32(self._log_skip)
             kernel.launch(blocks, THREADS, (self._pieces, *sizes, self._eq, self._scales, out))
-        return mul((self._device.download(out) % P).astype(np.uint32), INVERSE_RADIX)
+        return canonical(self._device.download(out))
 
     def bind(self, at_rows: Elements, factors: Elements) -> None:
         device, runs = self._device, self._width << self._log_runs
         self._values = device.empty((runs, DEGREE), np.uint32)
-        weights, first = device.upload(mul(at_rows, RADIX)), 0
+        weights, first = device.upload(montgomery(at_rows)), 0
         kernel = device.kernel(SOURCE, "openvm_bind_runs")
         for stack in self._stacks:
             words, own = int(stack.size), int(stack.size) >> self._log_skip
@@ -130,7 +130,7 @@ class CudaStackedClaims(StackedClaims):
             first += own
         self._stacks = []
 
-        loaded, scales = device.upload(mul(factors, RADIX)), self._scales
+        loaded, scales = device.upload(montgomery(factors)), self._scales
         given = self._pieces, self._count, loaded, scales, np.uint64(self._claims)
         self._items_of("openvm_column_factors", self._claims, given)
         self._weights = device.zeros((runs, DEGREE), np.uint32)
@@ -161,11 +161,11 @@ class CudaStackedClaims(StackedClaims):
             self._items_of("openvm_last_fold", self._width, (values, opened, *last))
             values = opened
 
-        openings = mul(device.download(values), INVERSE_RADIX)
+        openings = canonical(device.download(values))
         found = device.download(kept).view(STATE)[0]
         resumed(sponge, found["sponge"])
-        drawn = tuple(mul(found["drawn"][:count], INVERSE_RADIX))
-        rounds = mul(found["sent"][:count], INVERSE_RADIX) if count else no_rounds()
+        drawn = tuple(canonical(found["drawn"][:count]))
+        rounds = canonical(found["sent"][:count]) if count else no_rounds()
         return StackedRounds(rounds, drawn, openings)
 
     def _items_of(self, name: str, items: int, args: tuple[object, ...]) -> None:

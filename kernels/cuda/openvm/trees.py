@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from kernels.cuda.babybear import poseidon2_argument
 from kernels.cuda.device import Device
-from kernels.cuda.openvm.montgomery import INVERSE_RADIX
 from kernels.errors import BackendError
+from kernels.host.babybear import canonical
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_codes import CodeTree, Opened
-from kernels.maths.babybear import Elements, mul
+from kernels.maths.babybear import Elements
 from kernels.maths.babybear_ntt import log2_of
 from kernels.maths.poseidon2_babybear import DIGEST
 from kernels.source import KernelSource
@@ -55,7 +55,7 @@ class CudaCodeTree(CodeTree):
     @property
     def root(self) -> Elements:
         if self._root is None:
-            self._root = mul(self._device.download(self.digests[-1]), INVERSE_RADIX)
+            self._root = canonical(self._device.download(self.digests[-1]))
         return self._root
 
     @property
