@@ -34,10 +34,19 @@ struct OneState {
     const V found = _mm256_blend_epi32(high(even), odd, 0xAA);
     return _mm256_min_epu32(found, _mm256_add_epi32(found, splat(bb::P)));
   }
+  // The same of signed words of (-p, p), as in hash/poseidon2_babybear_word.h: the result is one, too, not yet an element.
+  static V signed_off(V product) {
+    const V factor = _mm256_mul_epi32(product, splat(bb::INVERSE));
+    return _mm256_sub_epi64(product, _mm256_mul_epi32(factor, splat(bb::P)));
+  }
+  static V signed_mul(V a, V b) {
+    const V even = signed_off(_mm256_mul_epi32(a, b)), odd = signed_off(_mm256_mul_epi32(high(a), high(b)));
+    return _mm256_blend_epi32(high(even), odd, 0xAA);
+  }
   static V power(V x, V constant) {
-    x = add(x, constant);
-    const V square = mul(x, x);
-    return mul(mul(square, x), mul(square, square));
+    x = _mm256_add_epi32(x, _mm256_sub_epi32(constant, splat(bb::P)));
+    const V square = signed_mul(x, x), found = signed_mul(signed_mul(square, x), signed_mul(square, square));
+    return _mm256_min_epu32(found, _mm256_add_epi32(found, splat(bb::P)));
   }
   static V turned(V x) { return _mm256_shuffle_epi32(x, _MM_SHUFFLE(0, 3, 2, 1)); }
   static V halves(V x) { return _mm256_shuffle_epi32(x, _MM_SHUFFLE(1, 0, 3, 2)); }
@@ -85,10 +94,10 @@ inline void permute_one(const poseidon2_babybear::Constants& with, u32* state) {
     a = S::mul(a, by_a), b = S::mul(b, by_b);  // a's first element is 0
     const u32 products = S::sum(a, b);
     first = WordSteps::power(first, *constants++);
-    const u32 total = bb::add(first, others), twice = bb::add(total, total);
+    const u32 others_before = others, total = bb::add(first, others), twice = bb::add(total, total);
     const u32 four = bb::add(twice, twice), eight = bb::add(four, four);
     others = bb::add(bb::sub(bb::add(eight, eight), total), products);  // 15 times the total
-    first = bb::add(total, bb::mul(first, with.diagonal[0]));
+    first = bb::sub(others_before, first);  // the first factor is -2
     a = S::add(a, S::splat(total)), b = S::add(b, S::splat(total));
   }
   a = _mm256_blend_epi32(a, S::splat(first), 1);
