@@ -7,7 +7,7 @@ over the other axes, and returns canonical uint32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ DEGREE = 4
 """Degree of the extension."""
 NON_RESIDUE = 11
 """The extension is F[x] / (x^4 - NON_RESIDUE)."""
+
+FEW = 64
+"""Elements that are inverted one by one sooner than all at once."""
 
 Elements = NDArray[np.uint32]
 """Canonical elements: (...,) of the base field, or (..., 4) of the extension."""
@@ -91,6 +94,8 @@ def inverse(a: Elements) -> Elements:
     """Return 1 / a for base elements. Raises ZeroDivisionError if one is zero."""
     if not np.all(a):
         raise ZeroDivisionError("zero has no inverse")
+    if np.size(a) <= FEW:
+        return np.array([pow(x, -1, P) for x in np.ravel(a).tolist()], dtype=np.uint32).reshape(np.shape(a))
     return power(a, P - 2)
 
 
@@ -159,15 +164,15 @@ def ext_inverse(a: Elements) -> Elements:
     return ext_mul(conjugate, np.stack((mul(u, norm), zero, neg(mul(v, norm)), zero), axis=-1))
 
 
-def ext_powers(base: Elements, count: int, multiply: Callable[[Elements, Elements], Elements] = ext_mul) -> Elements:
-    """Return (count, 4) powers 1, base, base^2, ... of an extension element (4,). `multiply` is a form of `ext_mul`."""
+def ext_powers(base: Elements, count: int) -> Elements:
+    """Return (count, 4) powers 1, base, base^2, ... of an extension element (4,)."""
     found = np.empty((max(count, 1), DEGREE), dtype=np.uint32)
     found[0] = ext_one()
     size, step = 1, np.asarray(base)
     while size < count:
         more = min(size, count - size)
-        found[size : size + more] = multiply(found[:more], step)
-        size, step = size + more, multiply(step, step)
+        found[size : size + more] = ext_mul(found[:more], step)
+        size, step = size + more, ext_mul(step, step)
     return found[:count]
 
 

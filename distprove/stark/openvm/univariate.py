@@ -20,7 +20,6 @@ from kernels.maths.babybear import (
 )
 
 
-@cache
 def _vandermonde_inverse(points: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Row c, item i: the coefficient of X^c in the polynomial that is 1 at points[i] and 0 at the others."""
     columns = []
@@ -40,11 +39,19 @@ def from_cosets(values: Elements) -> Elements:
     if not count:
         return np.zeros((*others, 0, 4), dtype=np.uint32)
     rests = intt(values, axis=-2)
-    unscaled = np.stack([powers(pow(shift, -1, P), n) for shift in coset_shifts(count)])
+    unscaled, matrix = _interpolation(count, n)
     rests = mul(rests, unscaled[..., None])
     # X^n is constant on a coset: the i-th rest is the sum over c of (shift_i^n)^c times the c-th run of coefficients.
-    matrix = elements(_vandermonde_inverse(tuple(pow(shift, n, P) for shift in coset_shifts(count))))
-    return np.concatenate([total(mul(rests, row[:, None, None]), -3) for row in matrix], axis=-2)
+    runs = total(mul(rests[..., None, :, :, :], matrix[:, :, None, None]), -3)
+    return np.ascontiguousarray(runs).reshape(*others, count * n, 4)
+
+
+@cache
+def _interpolation(count: int, n: int) -> tuple[Elements, Elements]:
+    """The powers of the inverse shifts of D's first cosets, (count, n), and the inverse of the matrix of the powers of
+    their n-th powers."""
+    unscaled = np.stack([powers(pow(shift, -1, P), n) for shift in coset_shifts(count)])
+    return unscaled, elements(_vandermonde_inverse(tuple(pow(shift, n, P) for shift in coset_shifts(count))))
 
 
 def sum_of_products(a: Elements, b: Elements, length: int) -> Elements:

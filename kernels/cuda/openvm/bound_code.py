@@ -55,7 +55,6 @@ class JoinedCode:
         numbers = np.arange(len(codes), dtype=np.int64)
         loads, cells = starts_of([len(code.loads) for code in codes]), starts_of([len(code.cells) for code in codes])
         joined = joined_indices([code.loads for code in codes])
-        pieces = [np.array(code.pieces, dtype=np.int64).reshape(-1, len(Piece._fields)) for code in codes]
         return cls(
             codes=codes,
             loads=joined,
@@ -66,8 +65,8 @@ class JoinedCode:
             cell_parts=joined_indices([code.cell_parts for code in codes]),
             cell_columns=joined_indices([code.cell_columns for code in codes]),
             cell_kinds=joined_indices([code.cell_kinds for code in codes]).astype(np.uint64),
-            pieces=np.concatenate([np.zeros((0, len(Piece._fields)), dtype=np.int64), *pieces]),
-            piece_tables=np.repeat(numbers, [len(own) for own in pieces]),
+            pieces=np.concatenate([np.zeros((0, len(Piece._fields)), dtype=np.int64), *(c.piece_words for c in codes)]),
+            piece_tables=np.repeat(numbers, [len(code.pieces) for code in codes]),
         )
 
 

@@ -91,6 +91,8 @@ class GraphCode:
         """The part of each cell, NO_PART for a selector."""
         self.cell_kinds: NDArray[np.int64] = np.array([_kind(cell) for cell in self.cells], dtype=np.int64)
         """`Cell::kind` of openvm_rules.cu."""
+        self.piece_words: NDArray[np.int64] = np.array(self.pieces, dtype=np.int64).reshape(-1, len(Piece._fields))
+        """`pieces` as numbers, (pieces, 4)."""
         self._order = self._uniform_order()
         self._known: dict[tuple[int, ...], dict[int, int]] = {}
         self._constant_values: tuple[dict[int, int], Elements] | None = None
