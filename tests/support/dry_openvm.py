@@ -10,7 +10,7 @@ import numpy as np
 
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.prover import prove
-from distprove.stark.openvm.traces import AirTrace
+from distprove.stark.openvm.traces import AirTrace, StagedTrace
 from distprove.stark.openvm.transcript import Transcript
 from kernels.cuda.backend import CudaBackend
 from kernels.interface.arrays import Array
@@ -28,11 +28,11 @@ class DryTrace(AirTrace):
         return self.device.empty(self.common.shape, np.uint32)
 
 
-def measured(key: OpenVmKey, heights: Sequence[int | None]) -> dict[str, int]:
-    """The most bytes in use at each step of a proof of zeros. `heights` has log2 of the rows of each AIR's trace; the
-    AIRs have common columns alone."""
+def measured(key: OpenVmKey, heights: Sequence[int | None], *, staged: bool = False) -> dict[str, int]:
+    """The most bytes in use at each step of a proof of zeros, whose traces may be staged first. `heights` has log2 of
+    the rows of each AIR's trace; the AIRs have common columns alone."""
     device = DryDevice()
-    traces = []
+    traces = list[AirTrace]()
     for number, (air, height) in enumerate(zip(key.airs, heights, strict=True)):
         assert len(air.part_widths) == 1, "a part would be hashed, and have another root"
         if height is not None:
@@ -40,5 +40,7 @@ def measured(key: OpenVmKey, heights: Sequence[int | None]) -> dict[str, int]:
             traces.append(DryTrace(number, (0,) * air.public_values, columns, (), device))
     steps = PeakSteps(device=device)
     with CudaBackend(device) as backend, mock.patch.object(Transcript, "grind", return_value=0):
+        if staged:
+            traces = [StagedTrace.of(trace, backend) for trace in traces]
         prove(backend.openvm, key, traces, steps)
     return steps.peaks

@@ -52,14 +52,14 @@ def key_bytes(key: OpenVmKey) -> int:
     return sum(commitment_bytes(params, layout) for layout in layouts)
 
 
-def stages(shape: Shape, *, staged: bool = False) -> dict[str, int]:
-    """Bytes in use at each step of a proof. Traces that were `staged` stay on the device until the proof's end."""
+def stages(shape: Shape) -> dict[str, int]:
+    """Bytes in use at each step of a proof. The traces are released once they are stacked."""
     params, layouts = shape.key.params, shape.layouts
     main, *parts = (commitment_bytes(params, layout) for layout in layouts)
     widths = [(trace, width) for trace in shape.traces for width in trace.air.part_widths]
     # Columns of less than a run are kept as they were loaded, beside the stack.
     short = sum(WORD * width << trace.log_height for trace, width in widths if trace.log_height < trace.log_rows)
-    held = main + sum(parts) + (trace_bytes(shape) if staged else short)
+    held = main + sum(parts) + short
     eq = EXTENSION * (2 << shape.n_max)
     cells = EXTENSION * sum(trace.air.graph.cells << trace.n_lift for trace in shape.traces)
     runs = EXTENSION * sum(layout.width for layout in layouts) << params.n_stack
@@ -111,14 +111,14 @@ def opening_bytes(params: SystemParams) -> int:
     return most
 
 
-def planned(shape: Shape, *, staged: bool = False) -> MemoryPlan:
-    """The memory of a proof, as for `stages`. There is one way to make it, and nothing is held before it."""
-    return MemoryPlan(streamed=False, peak=max(stages(shape, staged=staged).values()) + CONSTANT_BYTES, held=0)
+def planned(shape: Shape) -> MemoryPlan:
+    """The memory of a proof. There is one way to make it, and nothing is held before it."""
+    return MemoryPlan(streamed=False, peak=max(stages(shape).values()) + CONSTANT_BYTES, held=0)
 
 
 def choose(shape: Shape, budget: int) -> MemoryPlan:
-    """The plan of a proof of staged traces, which takes at most `budget` bytes. Raises OutOfMemory."""
-    plan = planned(shape, staged=True)
+    """The plan of a proof, which takes at most `budget` bytes. Raises OutOfMemory."""
+    plan = planned(shape)
     if plan.peak > budget:
         stacked, rows = sum(layout.width for layout in shape.layouts), shape.key.params.log_height
         raise OutOfMemory(

@@ -54,8 +54,12 @@ def prove(
         common = [trace.load(kernels) for trace in ordered]
     with steps("main_stack"):
         main = commit(kernels, params, common)
-        del common  # the stack has the traces
         transcript.observe_words(main.tree.root)
+        # The stack has the traces, but for those of less than a run.
+        del common
+        for trace in ordered:
+            if trace.height >= 1 << params.log_skip:
+                trace.release()
     with steps("further_stacks"):
         parts = PartCommitments(kernels, most=0) if parts is None else parts
         preprocessed = [

@@ -234,7 +234,7 @@ class StagedSwirl:
 
     def release(self) -> None:
         for trace in self._traces:
-            trace.staged.release()
+            trace.release()
         self._traces = []
         self._prover.released(self)
 

@@ -65,6 +65,9 @@ class AirTrace:
         """Return the common columns in the backend's memory, for one proof."""
         return kernels.load(self.common)
 
+    def release(self) -> None:
+        """Let go of the loaded columns, beside which nothing of them is kept here. May be called again."""
+
 
 @dataclass(frozen=True)
 class StagedTrace(AirTrace):
@@ -76,6 +79,10 @@ class StagedTrace(AirTrace):
     def load(self, kernels: OpenVmKernels) -> Array:
         """Return the common columns in the backend's memory, which the staged ones are turned into."""
         return kernels.adopt(self.staged.array())
+
+    def release(self) -> None:
+        """Let go of the staged columns: their memory comes back once the device has read them."""
+        self.staged.release()
 
     @classmethod
     def of(cls, trace: AirTrace, backend: Backend) -> StagedTrace:

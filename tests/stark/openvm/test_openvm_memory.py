@@ -56,6 +56,16 @@ def test_each_step_takes_what_is_predicted(place: int, log_factor: int, largest:
     assert max(taken.values()) <= planned(shape).peak <= max(taken.values()) + CONSTANT_BYTES
 
 
+def test_staged_traces_are_released_once_they_are_stacked() -> None:
+    """From then on they take no more than traces that nobody staged."""
+    segment = scaled(read_profile(EXCERPT)[1], -6)
+    shape, heights = _shape(segment, log_stacked(-6)), [height for _, height in segment.airs]
+    assert trace_bytes(shape) > 20 << 20
+    alone, staged = measured(shape.key, heights), measured(shape.key, heights, staged=True)
+    del alone["load"], staged["load"]
+    assert staged == alone
+
+
 def test_what_an_h200_took_is_predicted() -> None:
     """For the segments of a block whose peaks were noted. No AIR's name, constraints or messages matter."""
     rows = {row["facts"]["segment"]: row["facts"]["peak_bytes"] for row in json.loads(MEASURED.read_text())["rows"]}
@@ -82,7 +92,7 @@ def test_proofs_stay_below_their_plans(name: str) -> None:
     assert proof.data["proof"] == proof_bytes(name)
     assert times.memory is not None
     assert times.memory.peak is not None
-    assert times.memory.predicted == planned(shape_of(golden_key(name), traces), staged=True).peak
+    assert times.memory.predicted == planned(shape_of(golden_key(name), traces)).peak
     assert times.memory.peak <= times.memory.predicted
 
 
@@ -105,7 +115,7 @@ def test_what_no_device_holds_is_refused_before_anything_is_copied() -> None:
 
 def test_traces_are_copied_ahead_where_there_is_room_beside_a_proof() -> None:
     shape = shape_of(golden_key("mixed"), read_traces(GOLDEN / "mixed" / "traces.bin", golden_key("mixed")))
-    alone = planned(shape, staged=True).peak
+    alone = planned(shape).peak
     for room, fits in ((alone, False), (alone + trace_bytes(shape), True)):
         budget = next(size for size in range(room, 2 * room) if usable(size) >= room)
         with CudaBackend(EmulatedDevice(budget=budget)) as backend:
