@@ -16,6 +16,7 @@ from kernels.cpu.babybear_caller import ext_mul
 from kernels.host.babybear import Indices, ProductTerms, eq_of_places
 from kernels.interface.openvm_rules import BoundForms, GraphProgram
 from kernels.maths.babybear import Elements, add, ext, ext_one, mul, total
+from kernels.maths.distinct import distinct_with_places
 
 SUMS = 3
 """Forms of `AirForms.sums`: constraints, numerators, denominators."""
@@ -51,26 +52,26 @@ class AirForms:
         """The power of beta of each element of a message."""
 
         constraints = np.array(graph.constraints, dtype=np.int64)
-        distinct_counts, count_term = np.unique(counts, return_inverse=True)
-        distinct_messages, message_term = np.unique(messages, return_inverse=True)
-        self.count_term: Indices = len(constraints) + count_term.reshape(-1)
+        distinct_counts, count_term = distinct_with_places(counts)
+        distinct_messages, message_term = distinct_with_places(messages)
+        self.count_term: Indices = len(constraints) + count_term
         """The term of `sums` of each interaction's multiplicity."""
-        self.message_term: Indices = len(constraints) + len(distinct_counts) + message_term.reshape(-1)
+        self.message_term: Indices = len(constraints) + len(distinct_counts) + message_term
         """The term of `sums` of each element of a message."""
         self.sums = GraphProgram(graph.nodes, (constraints, distinct_counts, distinct_messages))
         """The constraints, the numerators and the denominators, each summed up."""
 
-        joined, combined_term = np.unique(np.concatenate(self.sums.forms), return_inverse=True)
-        self.combined_term: Indices = combined_term.reshape(-1)
+        joined, combined_term = distinct_with_places(np.concatenate(self.sums.forms))
+        self.combined_term: Indices = combined_term
         """The term of `combined` of each term of `sums`."""
         self.combined = GraphProgram(graph.nodes, (joined,))
         """All of `sums` as one form."""
 
         forms, terms, ends = [], list[Indices](), 0
         for each in interactions:
-            nodes, term = np.unique(np.array(each.message, dtype=np.int64), return_inverse=True)
+            nodes, term = distinct_with_places(np.array(each.message, dtype=np.int64))
             forms += [np.array([each.count], dtype=np.int64), nodes]
-            terms.append(ends + 1 + term.reshape(-1))
+            terms.append(ends + 1 + term)
             ends += 1 + len(nodes)
         self.fractions = GraphProgram(graph.nodes, tuple(forms))
         """Numerator and denominator of each interaction."""

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic
 
-import numpy as np
-
 from distprove.errors import FormatError
 from distprove.stark.field_operations import E, FieldOperations
 from kernels.interface.openvm_rules import NodeKind
@@ -56,7 +54,7 @@ class Graph:
     def cells(self) -> int:
         """Number of different cells that nodes read in a row: columns of this row and the next, and selectors."""
         kinds = self.nodes[:, 0]
-        return len(np.unique(self.nodes[(kinds <= Kind.IS_TRANSITION) & (kinds != Kind.PUBLIC)], axis=0))
+        return len({*map(tuple, self.nodes[(kinds <= Kind.IS_TRANSITION) & (kinds != Kind.PUBLIC)].tolist())})
 
     @property
     def degree(self) -> int:
