@@ -11,13 +11,13 @@ from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.proof import StackingProof
 from distprove.stark.openvm.tables import lagrange
 from distprove.stark.openvm.transcript import Transcript
+from kernels.cpu.babybear_caller import ext_mul, intt
 from kernels.host.babybear import ext_powers
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_stacking import StackedPiece
 from kernels.maths.babybear import (
     Elements,
     P,
-    ext_mul,
     ext_scale,
     mul,
     powers,
@@ -25,7 +25,6 @@ from kernels.maths.babybear import (
     sub,
     total,
 )
-from kernels.maths.babybear_ntt import intt
 
 Kind = tuple[int, bool]
 """log2 of 2^log_skip divided by a column's rows, 0 for one that has more; and whether it has more than 2^log_skip."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from kernels.maths.babybear import (
     Elements,
     P,
     elements,
-    ext,
     mul,
     powers,
     total,
@@ -73,9 +73,15 @@ def _padded(a: Elements, size: int) -> Elements:
 def values_on_subgroup(count: int, n: int) -> Elements:
     """Row y of coset c, all in one axis, (count * n, n): the values on D of the polynomial below count * n that is 1 at
     point y of coset c and 0 at the others of D's first cosets."""
-    choices = ext(np.eye(count * n, dtype=np.uint32)).reshape(count * n, count, n, 4)
-    runs = from_cosets(choices).reshape(count * n, count, n, 4)
-    return np.ascontiguousarray(ntt(total(runs, -3), -2)[..., 0])
+    # That below n, times the polynomial in X^n that is 1 on coset c and 0 on the others: it is constant on D.
+    shifts = coset_shifts(count)
+    places, rows = [pow(shift, n, P) for shift in shifts], []
+    for shift, place in zip(shifts, places, strict=True):
+        others = [other for other in places if other != place]
+        scale = prod(1 - other for other in others) * pow(prod(place - other for other in others), -1, P) % P
+        unscaled = mul(powers(pow(shift, -1, P), n), np.uint32(scale))
+        rows.append(ntt(mul(intt(np.eye(n, dtype=np.uint32)), unscaled)))
+    return np.concatenate(rows)
 
 
 def evaluate(coefficients: Elements, at: Elements) -> Elements:
