@@ -24,6 +24,7 @@ from kernels.errors import OutOfMemory
 from kernels.host.native import native
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import Array, HostArray
+from kernels.interface.device_blocks import LARGE, block_bytes
 
 HEADROOM = 512 << 20
 """Bytes left to the driver and to loading modules when the budget is derived from the free memory."""
@@ -34,14 +35,8 @@ COPY_THREADS = 8
 IDLE_SHARE = 32
 """Part of the budget that idle blocks may take while work is recorded."""
 
-LARGE = 32 << 20
-"""Smallest request, in bytes, that gets a block of its own."""
-
 NO_MEMORY = 2
 """`cudaErrorMemoryAllocation` and `CUDA_ERROR_OUT_OF_MEMORY`: CUDA's number, which CuPy has no name for."""
-
-GRANULE = 2 << 20
-"""The driver hands out memory in multiples of this many bytes."""
 
 
 @contextmanager
@@ -185,7 +180,7 @@ class Arena:
             return self._pool.malloc(nbytes)
 
     def _take_large(self, nbytes: int) -> Any:
-        size, stream = -(-nbytes // GRANULE) * GRANULE, cupy.cuda.get_current_stream().ptr
+        size, stream = block_bytes(nbytes), cupy.cuda.get_current_stream().ptr
         loan = self._take_block(size, stream)
         if loan is None:
             self._pool.free_all_blocks()

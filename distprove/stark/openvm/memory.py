@@ -2,7 +2,7 @@
 
 The stages are the steps of `prover.prove`, with the data that is alive in each, in the same order, as the CUDA backend
 takes it. From the commitment on, the stacks of all commitments are held, with their codewords and trees. Only memory
-that grows with the traces is counted, and `CONSTANT_BYTES` for the rest.
+that grows with the traces is counted, in blocks as the device hands them out, and `CONSTANT_BYTES` for the rest.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from distprove.stark.openvm.shape import Shape
 from distprove.stark.plan import MemoryPlan
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
+from kernels.interface.device_blocks import block_bytes
 
 WORD = 4
 EXTENSION = 4 * WORD
 DIGEST = 8 * WORD
-FRACTION = WORD + EXTENSION
 CONSTANT_BYTES = 8 << 20
 """Bytes of what does not grow with the traces: code of the AIRs, tables of roots, and partial sums. On an H200 the
 largest proofs took at most 5 MB more than their arrays."""
@@ -26,18 +26,18 @@ largest proofs took at most 5 MB more than their arrays."""
 
 def trace_bytes(shape: Shape) -> int:
     """Bytes of the common columns of all traces, which are copied to the device."""
-    return sum(WORD * trace.air.widths.common << trace.log_height for trace in shape.traces)
+    return sum(block_bytes(WORD * trace.air.widths.common << trace.log_height) for trace in shape.traces)
 
 
 def commitment_bytes(params: SystemParams, layout: Layout) -> int:
     """Bytes of a commitment: stacked columns, codewords and tree."""
     stack = WORD * layout.width << params.log_height
-    return stack + (stack << params.log_blowup) + tree_bytes(params.log_leaves(0))
+    return block_bytes(stack) + block_bytes(stack << params.log_blowup) + tree_bytes(params.log_leaves(0))
 
 
 def tree_bytes(log_leaves: int) -> int:
     """Bytes of a tree of 2^log_leaves leaves."""
-    return DIGEST * ((2 << log_leaves) - 1)
+    return block_bytes(DIGEST * ((2 << log_leaves) - 1))
 
 
 def key_bytes(key: OpenVmKey) -> int:
@@ -67,10 +67,10 @@ def stages(shape: Shape) -> dict[str, int]:
         "main_stack": trace_bytes(shape) + main,
         "further_stacks": held + max((WORD * layout.width << params.log_height for layout in layouts[1:]), default=0),
         "buses": held + bus_bytes(shape.interactions),
-        "bind": held + eq + cells,
-        "rounds": held + (eq + cells) * 3 // 2,
+        "bind": held + block_bytes(eq) + block_bytes(cells),
+        "rounds": held + sum(block_bytes(each) + block_bytes(each // 2) for each in (eq, cells)),
         # Values and weights of all runs, and two tables of half as many.
-        "reduction": held + 3 * runs + eq,
+        "reduction": held + 2 * (block_bytes(runs) + block_bytes(runs // 2)) + block_bytes(eq),
         "opening": held + opening_bytes(params),
     }
 
@@ -83,7 +83,7 @@ def bus_bytes(fractions: int) -> int:
     layers = range(log_size - (log_size > 3))
     stored = [-(-fractions >> (log_size - k)) for k in layers]
     tree = max(2 * sum(each + each % 2 for each in stored), 4 * -(-fractions >> 2))
-    return FRACTION * fractions + EXTENSION * tree
+    return sum(map(block_bytes, (WORD * fractions, EXTENSION * fractions, EXTENSION * tree)))
 
 
 def opening_bytes(params: SystemParams) -> int:
