@@ -49,15 +49,24 @@ gpu-compile: $(VENV)/.ready-test
 
 # dist/distprove-*.whl for machines without a compiler: for this Python, or from 3.12 on for it and all later ones. Its tag
 # names the oldest C library that it runs with. `.ci/wheel-requirements.txt` has what checks and writes that tag.
+# `make wheel ARCH=aarch64` cross-compiles one on x86-64, with the compiler of `.ci/cross-requirements.txt`. It takes the
+# headers of this machine's Python: pyconfig.h has four other lines on aarch64, on which nothing here depends. Those that
+# Debian's python3-dev installs lead to a file for each machine, of which only this machine's is there: without that package,
+# or with another Python, it works.
+ARCH :=
+CROSS := $(if $(ARCH),--config-setting env._PYTHON_HOST_PLATFORM=linux-$(ARCH) \
+  --config-setting 'cmake.define.CMAKE_TOOLCHAIN_FILE=$(CURDIR)/kernels/$(ARCH)-linux.cmake')
+BUILT := build/wheel$(ARCH:%=-%)
 wheel: $(BIN)/python | check-tools
-	@$(INSTALL) --requirement .ci/build-requirements.txt --requirement .ci/wheel-requirements.txt
-	@rm -rf build/wheel
-	$(UV) build --wheel --no-build-isolation --python $(BIN)/python --out-dir build/wheel \
+	@$(INSTALL) --requirement .ci/build-requirements.txt --requirement .ci/wheel-requirements.txt \
+	  $(if $(ARCH),--requirement .ci/cross-requirements.txt)
+	@rm -rf $(BUILT)
+	$(UV) build --wheel --no-build-isolation --python $(BIN)/python --out-dir $(BUILT) $(CROSS) \
 	  --config-setting 'build-dir=build/portable-{wheel_tag}' --config-setting cmake.define.DP_PORTABLE=ON \
 	  $(if $(wildcard $(VENV)/include-python),--config-setting 'cmake.define.Python_INCLUDE_DIR=$(CURDIR)/$(VENV)/include-python') .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir build/wheel/tagged build/wheel/distprove-*.whl
-	$(BIN)/python -m distprove.measure.wheels build/wheel/tagged/*.whl
-	@mkdir -p dist && mv build/wheel/tagged/*.whl dist && ls dist/distprove-*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir $(BUILT)/tagged $(BUILT)/distprove-*.whl
+	$(BIN)/python -m distprove.measure.wheels $(BUILT)/tagged/*.whl
+	@mkdir -p dist && mv $(BUILT)/tagged/*.whl dist && ls dist/distprove-*.whl
 
 # docs/performance.md from the raw results in docs/results.
 performance: $(VENV)/.ready
@@ -75,7 +84,7 @@ tables: $(VENV)/.ready
 
 # cuda-bindings stays unpinned: its major version must follow the CUDA extra.
 PIN := $(UV) pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header --no-emit-index-url \
-  --no-emit-package cuda-bindings pyproject.toml .ci/build-requirements.txt .ci/wheel-requirements.txt
+  --no-emit-package cuda-bindings pyproject.toml .ci/build-requirements.txt .ci/wheel-requirements.txt .ci/cross-requirements.txt
 constraints: $(UV)
 	$(PIN) --extra test --extra docs --extra cuda13 --output-file constraints.13
 	$(PIN) --extra cuda12 --constraint constraints.13 --output-file constraints.12

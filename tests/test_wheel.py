@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import struct
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -36,13 +37,20 @@ def test_every_row_function_of_the_package_ships_compiled() -> None:
     assert [name for name, rows in found.items() if digest(host_text(rows.source)) not in shipped] == []
 
 
-def made(folder: Path, name: str, leave_out: str = "", more: str = "") -> Path:
-    """A wheel of empty files."""
-    modules = {f"kernels/{module}.cpython-311-x86_64-linux-gnu.so" for module in ("_native", "_native_adx")}
+# Starts of ELF files: the magic number, 64 bits, little-endian, version 1, a shared object, the machine.
+ELF = {
+    name: b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HH", 3, code)
+    for name, code in (("x86_64", 62), ("aarch64", 183))
+}
+
+
+def made(folder: Path, name: str, leave_out: str = "", more: str = "", machine: str = "x86_64") -> Path:
+    """A wheel of empty files, but that the compiled ones say for which machine they are."""
+    modules = {f"kernels/{module}.cpython-311-{machine}-linux-gnu.so" for module in ("_native", "_native_adx")}
     names = packaged_files() | row_libraries() | modules | {"distprove-0.1.0.dist-info/licenses/LICENSE"}
     with ZipFile(folder / name, "w") as file:
         for each in sorted(names - {leave_out} | ({more} if more else set())):
-            file.writestr(each, b"")
+            file.writestr(each, ELF[machine] if each.endswith(".so") else b"")
     return folder / name
 
 
@@ -66,3 +74,12 @@ def test_a_wheel_for_this_machine_alone_is_refused(tmp_path: Path) -> None:
     assert "no manylinux tag" in told
     told, _ = complaints(made(tmp_path, "distprove-0.1.0-cp312-cp312-manylinux_2_34_x86_64.whl"))
     assert told.endswith("is for cp312")
+
+
+def test_a_library_for_another_machine_is_refused(tmp_path: Path) -> None:
+    """As a cross-compiled wheel would have, of which a part was made by this machine's own compiler."""
+    name = "distprove-0.1.0-cp311-cp311-manylinux_2_28_aarch64.whl"
+    assert list(complaints(made(tmp_path, name, machine="aarch64"))) == []
+    told = list(complaints(made(tmp_path, name, machine="x86_64")))
+    assert len(told) == len(row_libraries()) + 2
+    assert all(each.endswith(".so is not for aarch64") for each in told)

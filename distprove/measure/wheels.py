@@ -1,7 +1,8 @@
 """Checks a wheel that `make wheel` made: `python -m distprove.measure.wheels WHEEL...`.
 
 A wheel has to install and prove without a compiler, on every Linux that its tag names. So it needs the extension
-modules, the compiled row functions of all programs that ship, and every file of the packages that git tracks.
+modules, the compiled row functions of all programs that ship, and every file of the packages that git tracks. All
+compiled files have to be for the machine that the tag names: a wheel may have been cross-compiled.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ PACKAGES = ("distprove", "kernels", "actors", "cluster")
 _NAME = re.compile(r"distprove-[\w.]+-(cp3\d+)-(cp3\d+|abi3)-(manylinux_2_\d+_\w+|[\w.]*manylinux[\w.]+)\.whl")
 _ABI3 = (3, 12)
 """First Python whose stable ABI nanobind uses."""
+_MACHINES = {"x86_64": 62, "aarch64": 183}
+"""The field e_machine of an ELF file, by the machine's name in a wheel's tag."""
+_MACHINE_AT = slice(18, 20)
+"""Where that field lies in a file, in bytes."""
 
 
 def packaged_files() -> set[str]:
@@ -33,6 +38,15 @@ def row_libraries() -> set[str]:
     return {f"kernels/rows/{name}.so" for name in texts()}
 
 
+def foreign_libraries(file: ZipFile, machine: str) -> Iterator[str]:
+    """The compiled files of a wheel that are for another machine than `machine`, as a tag names it."""
+    for name in sorted(each for each in file.namelist() if each.endswith(".so")):
+        with file.open(name) as library:
+            header = library.read(_MACHINE_AT.stop)
+        if int.from_bytes(header[_MACHINE_AT], "little") != _MACHINES.get(machine):
+            yield name
+
+
 def complaints(wheel: Path) -> Iterator[str]:
     """What is wrong with a wheel, a sentence each."""
     name = _NAME.fullmatch(wheel.name)
@@ -40,6 +54,9 @@ def complaints(wheel: Path) -> Iterator[str]:
         yield f"{wheel.name} has no manylinux tag"
     with ZipFile(wheel) as file:
         names = {info.filename for info in file.infolist() if not info.is_dir()}
+        if name is not None:
+            machine = next((each for each in _MACHINES if name[3].endswith(f"_{each}")), "this tag")
+            yield from (f"{library} is not for {machine}" for library in foreign_libraries(file, machine))
     for missing in sorted(packaged_files() - names):
         yield f"{missing} is missing"
     for missing in sorted(row_libraries() - names):
