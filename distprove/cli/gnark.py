@@ -88,7 +88,7 @@ def export(
 ) -> None:
     """Write the key and the proof of every partition in gnark's files, which its Go verifier reads."""
     from cluster.record.run import read_proof
-    from distprove.groth16.committed.hashes import DEFAULT
+    from distprove.groth16.committed.names import DEFAULT
     from distprove.groth16.export import GNARK_KEY, export_for_gnark
 
     loaded = read_proof(run)

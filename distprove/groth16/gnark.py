@@ -20,7 +20,6 @@ import numpy as np
 
 from distprove.errors import FormatError, InputError
 from distprove.groth16 import points
-from distprove.groth16.committed.hashes import DEFAULT
 from distprove.groth16.committed.key import (
     MAX_COMMITMENTS,
     AnyVerificationKey,
@@ -28,6 +27,7 @@ from distprove.groth16.committed.key import (
     CommittedKey,
     CommittedProof,
 )
+from distprove.groth16.committed.names import DEFAULT
 from distprove.groth16.compressed_points import GNARK_BN254, ZCASH, Form
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words

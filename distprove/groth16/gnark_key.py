@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from distprove.errors import CurveMismatch, FormatError, InvalidKey
 from distprove.groth16 import gnark, points
 from distprove.groth16.binfile import Bytes, Source, load
-from distprove.groth16.committed.hashes import DEFAULT
 from distprove.groth16.committed.key import MAX_COMMITMENTS, AnyVerificationKey, CommittedKey
+from distprove.groth16.committed.names import DEFAULT
 from distprove.groth16.committed.wires import CommitmentWires, read_commitment_wires
 from distprove.groth16.compressed_points import ZCASH, Form
 from distprove.groth16.key import CommitmentBasis, KeyPoints

@@ -12,8 +12,8 @@ from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMism
 from distprove.formats.files import read_bounded
 from distprove.groth16 import snarkjs
 from distprove.groth16.binfile import load
-from distprove.groth16.committed.hashes import DEFAULT
 from distprove.groth16.committed.key import AnyVerificationKey, CommittedKey
+from distprove.groth16.committed.names import DEFAULT
 from distprove.groth16.gnark import MAX_KEY_BYTES, parse_committed_key
 from distprove.groth16.gnark_key import GnarkKey, read_gnark_key
 from distprove.groth16.keys import VerificationKey

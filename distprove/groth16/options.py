@@ -8,7 +8,7 @@ from pathlib import Path
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import require_file
 from distprove.formats.names import is_name
-from distprove.groth16.committed.hashes import DEFAULT, HASHES
+from distprove.groth16.committed.names import DEFAULT, NAMES
 from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
 
@@ -29,7 +29,7 @@ class Groth16Options(Options):
         "the hash of commitments of gnark's circuits: its default, or `keccak256` or `sha256`, as for its contracts",
         DEFAULT,
         flag="--commitment-hash",
-        choices=tuple(HASHES),
+        choices=NAMES,
     )
     r1cs: Path | None = setting(
         "the circuit that `params` or `gnark_pk` is for, where no `circuit` is named; beside a zkey it tells a bad "

@@ -22,8 +22,8 @@ from distprove.errors import (
 )
 from distprove.formats.sampled import sample
 from distprove.groth16.binfile import map_file
-from distprove.groth16.committed.hashes import DEFAULT
 from distprove.groth16.committed.key import AnyVerificationKey, CommittedKey, CommittedProof
+from distprove.groth16.committed.names import DEFAULT
 from distprove.groth16.committed.prover import commit
 from distprove.groth16.elements import Words
 from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, partitions_at, places_of

@@ -17,6 +17,7 @@ from distprove.errors import CurveMismatch, FormatError, InputError, InvalidKey,
 from distprove.groth16 import gnark
 from distprove.groth16.committed.hashes import HASHES, expand_message_xmd
 from distprove.groth16.committed.key import CommitmentKey, CommittedKey, CommittedProof, key_from_dict
+from distprove.groth16.committed.names import NAMES
 from distprove.groth16.committed.verifier import find_invalid_committed, verify_committed, verify_committed_batch
 from kernels.cpu.group import add, neg
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
@@ -176,6 +177,7 @@ def test_other_hashes_of_commitments(made: str) -> None:
     keys = {name: replace(key, commitment_hash=name) for name in HASHES}
     assert [name for name, each in keys.items() if verify_committed(each, public, proof)] == [made]
     assert len({each.digest() for each in keys.values()}) == len(HASHES)
+    assert tuple(HASHES) == NAMES
     with pytest.raises(InvalidKey, match="hashed by rfc9380, keccak256, sha256 only"):
         replace(key, commitment_hash="md5")
 

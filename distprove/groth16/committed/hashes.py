@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
 from distprove.groth16 import points
+from distprove.groth16.committed.names import DEFAULT
 from distprove.groth16.points import Words
 from kernels.cpu.keccak import keccak256
 from kernels.maths.curves import BLS12_381, Curve, Group
@@ -39,7 +40,6 @@ def _to_field(curve: Curve, message: bytes, domain: bytes) -> int:
 
 
 Hash = Callable[[Curve, bytes], int]
-DEFAULT = "rfc9380"
 HASHES: dict[str, Hash] = {
     DEFAULT: lambda curve, data: _to_field(curve, data, _WIRE_DOMAIN),
     "keccak256": lambda curve, data: int.from_bytes(keccak256(data), "big") % curve.fr.modulus,

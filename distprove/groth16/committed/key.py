@@ -10,7 +10,7 @@ import numpy as np
 
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16 import points
-from distprove.groth16.committed.hashes import DEFAULT, HASHES
+from distprove.groth16.committed.names import DEFAULT, NAMES
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
@@ -51,8 +51,8 @@ class CommittedKey:
                 f"verifying key: {len(self.committed)} lists of committed wires, {len(self.commitment_keys)} keys of "
                 f"commitments, and {self.key.n_public} wires that a verifier sees"
             )
-        if self.commitment_hash not in HASHES:
-            raise InvalidKey(f"verifying key: commitments are hashed by {', '.join(HASHES)} only")
+        if self.commitment_hash not in NAMES:
+            raise InvalidKey(f"verifying key: commitments are hashed by {', '.join(NAMES)} only")
         for k, wires in enumerate(self.committed):
             if any(not 1 <= wire <= self.n_public + k for wire in wires):
                 raise InvalidKey(
