@@ -217,10 +217,9 @@ def options_of(table: Mapping[str, Any]) -> type[Options]:
     if system not in (*SYSTEMS,):  # it may be of any kind
         raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
     options = entry_of(system).options
-    known = keys_of(options)
-    check_keys(
-        table, {**_COMMON_KEYS, **known}, "", next((key for key, kinds in known.items() if kinds == (dict,)), "")
-    )
+    keys = keys_of(options)
+    tables = [key for key, kinds in keys.items() if kinds == (dict,)]
+    check_keys(table, {**_COMMON_KEYS, **keys}, "", own=tables[0] if tables else "")
     return options
 
 
