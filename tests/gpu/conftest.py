@@ -1,7 +1,7 @@
 """The CUDA backend on a real GPU; every test here skips, with the reason, where there is none.
 
 `pytest tests/gpu --record FILE` writes each test's outcome, and of each kernel source its digest and the kernels that
-were launched. docs/results/h200-gpu-tests.json is such a record, of 2026-11-29.
+were launched. docs/results/h200-gpu-tests.json is such a record, of 2026-12-01.
 """
 
 from __future__ import annotations
