@@ -164,7 +164,7 @@ MESSAGES = {
     "Unlisted": "Steps: bus byte is none of its program's: add it to Program.buses",
     "OtherValue": "the boundary on bus state names 'cuont', which is none of them (it has: index, count, end)",
     "OtherPlace": "the boundary on bus state is where='frist', expected one of first, last, every",
-    "HalfDone": "faulty:HalfDone does not define arguments, inputs, statement, trace, which every Program needs",
+    "HalfDone": "faulty:HalfDone does not define inputs, statement, trace, which every Program needs",
 }
 """Programs with a fault that neither command's other checks find, and the message of both commands."""
 

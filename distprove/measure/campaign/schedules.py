@@ -73,6 +73,8 @@ def campaign(first: int, count: int, processes: int, steps: int = STEPS, world: 
     call = partial(play, last=first + count, steps=steps, world=world)
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         yield from pool.imap_unordered(call, range(first, first + count, SLICE))
+        pool.close()  # a pool that is ended while its processes wait for work can wait for ever
+        pool.join()
 
 
 def main() -> None:
