@@ -6,6 +6,8 @@ that is cut into pieces, and values that find no place in shared memory.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -160,6 +162,23 @@ def test_code_is_cut_and_values_wait_far() -> None:
     assert cut.far > 0
     assert any(word >> 44 & FAR for word in cut.code.tolist())
     assert all(cut.code[piece.first + piece.instructions - 1] & np.uint64(15) == EMIT for piece in cut.pieces)
+
+
+@pytest.mark.parametrize("which", ["cpu", "gpu"])
+def test_what_is_made_of_a_program_goes_with_it(which: str, request: pytest.FixtureRequest) -> None:
+    """A service takes up many keys: nothing that is kept for a program may refer to it."""
+    kernels = CPU if which == "cpu" else request.getfixturevalue(which)
+    rng = np.random.default_rng(5)
+    forms = bound(rng, graph(rng, 20), 4, 6)
+    tables = [on(kernels, table(rng, 3))]
+    kernels.rules.fractions(tables, [forms], [0], 2 * tables[0].rows(1), 1)
+    rounds = kernels.rules.rounds(tables, 1, drawn(rng, 2, 4))
+    sums = bound(rng, graph(rng, 20), 3, 6)
+    rounds.coset_sums([sums], [2])
+    programs = weakref.ref(forms.program), weakref.ref(sums.program)
+    del forms, sums, rounds, tables
+    gc.collect()
+    assert [program() for program in programs] == [None, None]
 
 
 def test_runs_have_a_bound_on_the_gpu(gpu: OpenVmKernels) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -67,16 +65,12 @@ class ExtensionRing:
         return ext(np.asarray(value, dtype=np.uint32))
 
 
-@dataclass(frozen=True, eq=False)
 class Plan:
-    """How a program's forms are evaluated."""
+    """How a program's forms are evaluated. It does not refer to the program: a cache may keep it for as long as that is
+    in use."""
 
-    program: GraphProgram
-
-    @cached_property
-    def steps(self) -> tuple[tuple[int, Node, tuple[int, ...]], ...]:
-        """The nodes that the forms need, in order, each with its number and those that no later node reads."""
-        nodes, needed, last_reader = self.program.rows, set(self.program.term_nodes), dict[int, int]()
+    def __init__(self, program: GraphProgram) -> None:
+        nodes, needed, last_reader = program.rows, set(program.term_nodes), dict[int, int]()
         for number in range(len(nodes) - 1, -1, -1):
             if number in needed:
                 for operand in operands(nodes[number]):
@@ -85,20 +79,17 @@ class Plan:
         dead: dict[int, list[int]] = {}
         for number in needed:
             dead.setdefault(last_reader.get(number, number), []).append(number)
-        return tuple((number, nodes[number], tuple(dead.get(number, ()))) for number in sorted(needed))
-
-    @cached_property
-    def cells(self) -> tuple[int, ...]:
-        """The numbers of the nodes that are cells or selectors of a row, in ascending order."""
-        return tuple(number for number, node, _ in self.steps if node[0] in _CELLS)
-
-    @cached_property
-    def uses(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
+        self.steps: tuple[tuple[int, Node, tuple[int, ...]], ...] = tuple(
+            (number, nodes[number], tuple(dead.get(number, ()))) for number in sorted(needed)
+        )
+        """The nodes that the forms need, in order, each with its number and those that no later node reads."""
+        self.cells: dict[int, Node] = {number: node for number, node, _ in self.steps if node[0] in _CELLS}
+        """The nodes that are cells or selectors of a row, by their numbers, in ascending order."""
+        uses: dict[int, list[tuple[int, int]]] = {}
+        for term, (node, form) in enumerate(zip(program.term_nodes, program.term_forms, strict=True)):
+            uses.setdefault(node, []).append((form, term))
+        self.uses: Mapping[int, tuple[tuple[int, int], ...]] = {node: tuple(own) for node, own in uses.items()}
         """For a node its forms, each with the number of the term."""
-        found: dict[int, list[tuple[int, int]]] = {}
-        for term, (node, form) in enumerate(zip(self.program.term_nodes, self.program.term_forms, strict=True)):
-            found.setdefault(node, []).append((form, term))
-        return {node: tuple(uses) for node, uses in found.items()}
 
 
 def evaluate(plan: Plan, forms: BoundForms, cells: Elements, public: tuple[int, ...], ring: Ring) -> Elements:

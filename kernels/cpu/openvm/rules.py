@@ -198,8 +198,7 @@ def blocks(table: RuleTable, plan: Plan, log_skip: int, cells_at_once: int) -> I
     for first in range(0, runs, at_once):
         rows = np.arange(first * run, min(first + at_once, runs) * run).reshape(-1, run) % height
         cells = np.empty((len(plan.cells), *rows.shape), dtype=np.uint32)
-        for place, number in enumerate(plan.cells):
-            kind, column, part, rotation = plan.program.rows[number]
+        for place, (kind, column, part, rotation) in enumerate(plan.cells.values()):
             if kind <= NodeKind.MAIN:
                 source = table.parts[-1 if kind == NodeKind.PREPROCESSED else part][column]
                 cells[place] = source[(rows + rotation) % height]

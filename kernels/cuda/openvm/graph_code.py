@@ -55,12 +55,11 @@ class Piece(NamedTuple):
 
 
 class GraphCode:
-    """The code of a program."""
+    """The code of a program. It does not refer to the program: a cache may keep it for as long as that is in use."""
 
     def __init__(self, program: GraphProgram, piece: int, near: int, whole_forms: bool) -> None:
         """`piece`: weight from which a new piece is begun; `near`: most near slots; `whole_forms`: a form is in one
         piece, which emits it even if it has no term. Raises SizeError for more nodes than instructions can name."""
-        self.program = program
         self.near = self.far = 0
         """Slots in use."""
         self.pieces: list[Piece] = []
@@ -70,6 +69,8 @@ class GraphCode:
         """The nodes of the constants; ZERO stands for 0."""
         self.uniform_terms: list[int] = []
         """The terms whose nodes have the same value in every row: not in the code."""
+        self._uniform_uses: list[tuple[int, int]] = []
+        """Node and form of each of these."""
         self._most_near = near
         self._nodes = program.rows
         self._uniform, self._depth = _classes(self._nodes)
@@ -82,7 +83,7 @@ class GraphCode:
         self._there: set[int] = set()
         """The nodes whose values the piece has."""
         self._weight = 0
-        self._write(piece, whole_forms)
+        self._write(program, piece, whole_forms)
         self.code: NDArray[np.uint64] = np.array(self._words, dtype=np.uint64)
         self.loads: NDArray[np.int64] = np.array([*self._loads, *[0] * AHEAD], dtype=np.int64)
         """The cell of each load, in the order in which the pieces load them; then some for kernels that read ahead."""
@@ -99,17 +100,18 @@ class GraphCode:
         self._uniform_values: tuple[dict[int, int], Elements, NDArray[np.int64]] | None = None
         """Values of the last public ones: those of the terms that are not in the code, and their forms."""
 
-    def _write(self, piece: int, whole_forms: bool) -> None:
+    def _write(self, program: GraphProgram, piece: int, whole_forms: bool) -> None:
         term = 0
-        if len(self.program.term_nodes) > MOST_TERMS:
-            raise SizeError(f"{len(self.program.term_nodes)} terms of linear forms; at most {MOST_TERMS}")
-        for form, nodes in enumerate(self.program.forms):
+        if len(program.term_nodes) > MOST_TERMS:
+            raise SizeError(f"{len(program.term_nodes)} terms of linear forms; at most {MOST_TERMS}")
+        for form, nodes in enumerate(program.forms):
             pending = whole_forms
             if whole_forms and self._weight >= piece:
                 self._end_piece()
             for node in nodes.tolist():
                 if self._uniform[node]:
                     self.uniform_terms.append(term)
+                    self._uniform_uses.append((node, form))
                 else:
                     if not whole_forms and self._weight >= piece:
                         if pending:
@@ -224,7 +226,7 @@ class GraphCode:
     def _uniform_order(self) -> list[int]:
         """The nodes from which constants and uniform terms are computed, operands first."""
         pending = [node for node in self.constants if node != ZERO]
-        pending += [self.program.term_nodes[term] for term in self.uniform_terms]
+        pending += [node for node, _ in self._uniform_uses]
         needed: set[int] = set()
         while pending:
             node = pending.pop()
@@ -265,8 +267,8 @@ class GraphCode:
             return bound.constants
         values = self._values(public)
         if self._uniform_values is None or self._uniform_values[0] is not values:
-            own = elements([values[self.program.term_nodes[term]] for term in self.uniform_terms])
-            forms = np.array([self.program.term_forms[term] for term in self.uniform_terms], dtype=np.int64)
+            own = elements([values[node] for node, _ in self._uniform_uses])
+            forms = np.array([form for _, form in self._uniform_uses], dtype=np.int64)
             self._uniform_values = values, own[:, None], forms
         _, own, forms = self._uniform_values
         found = bound.constants.astype(np.uint64)
