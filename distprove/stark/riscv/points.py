@@ -12,9 +12,9 @@ modulo m, which is prime. The curves' moduli are constants of the table, not wor
 
 Numbers are limbs of 16 bits, which are looked up, but for y2: it is words of 32, as memory has it. A coefficient of an
 equation at a power of 2^16 is the sum of products of limbs: 24 at most of each kind, of size below 2^32 for each of
-s (x2 - x1) and quotient times m, 2^33 for s (2 y1), and 3 times 2^32 for 3 x1^2. Less than 4 kinds of 2^32 have one
-sign, so such a coefficient is below 2^39 in size, two of them joined below 2^55 + 2^40, and a carry below 2^23: carries
-are looked up in 24 bits, with 2^23 added. No side of an equation comes round p.
+s (x2 - x1) and quotient times m, 2^33 for s (2 y1), and 3 times 2^32 for 3 x1^2. At most 4 times 2^32 have one sign,
+so such a coefficient is below 2^39 in size, two of them joined below 2^55 + 2^40, and a carry below 2^23: carries are
+looked up in 24 bits, with 2^23 added. No side of an equation comes round p.
 """
 
 from __future__ import annotations
