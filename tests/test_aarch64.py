@@ -24,7 +24,8 @@ PYTHON = ROOT / "build" / "aarch64" / "bin" / "python"
 WHEELS = sorted((ROOT / "dist").glob("distprove-*_aarch64.whl"))
 
 pytestmark = [
-    pytest.mark.slow,  # an emulated Python takes seconds to start
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),  # the digests alone took seven minutes of a core
     pytest.mark.skipif(not PYTHON.exists(), reason="no emulated Python: .ci/aarch64-python .uv/bin/uv build/aarch64"),
     pytest.mark.skipif(not WHEELS, reason="no wheel for aarch64: make wheel ARCH=aarch64"),
 ]
@@ -53,7 +54,7 @@ def emulated(folder: Path, *args: str) -> str:
 
 def test_the_kernels_compute_what_they_compute_here(installed: Path) -> None:
     """Fields, transforms, sums of points, and hashes; here they have vector instructions and another compiler."""
-    assert json.loads(emulated(installed, "-m", "tests.support.kernel_digests")) == digests()
+    assert json.loads(emulated(installed, "tests/support/kernel_digests.py")) == digests()
 
 
 def test_a_proof_is_verified_by_this_machine(installed: Path) -> None:

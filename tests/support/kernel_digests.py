@@ -1,4 +1,4 @@
-"""Digests of what the CPU kernels compute from fixed inputs. `python -m tests.support.kernel_digests` prints them.
+"""Digests of what the CPU kernels compute from fixed inputs. As a program it prints them, and needs no pytest.
 
 Two machines, or two builds of the native code, compute the same.
 """
