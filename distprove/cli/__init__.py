@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 from distprove.errors import ResourceError, typed
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C, a scheduler's stop and a closed terminal end a command in one way, unless whoever started it ignores them."""
+"""Ctrl-C, a scheduler's stop and a closed terminal. Each ends a command in the same way, unless its parent ignores the
+signal."""
 
 
 def main() -> None:

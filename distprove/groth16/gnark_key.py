@@ -6,8 +6,8 @@
     commitments   count u32, then for each: B | sigma B
 
 Numbers are big-endian; a vector is its count, u32, and its points, all of a file compressed or all in full. A and B
-have points for the wires that are not at infinity, K one for each private wire that is neither committed to nor a
-commitment's hash; those that are committed to have their points in their commitment's B. Z_i is
+have points for the wires that are not at infinity. K has one for each private wire that is neither committed to nor a
+commitment's hash. The points of committed wires are in the B of their commitment. Z_i is
 [tau^j (tau^n - 1) / delta]_1 for i from 0 to n - 2, with j the bits of i reversed.
 
 Row i of the constraints belongs to the domain's point w^i, and there are no further rows. The points for public wires

@@ -79,8 +79,8 @@ def carried_key(proof: Proof) -> AnyVerificationKey:
 
 
 def plain_key(proof: Proof, why_not: str) -> VerificationKey:
-    """As `carried_key`, of a circuit without commitments. Raises UsageError for one with commitments, of whose proofs
-    `why_not` says what cannot be done with them."""
+    """The key that a job's proof carries, as `carried_key`. Raises UsageError, which ends with `why_not`, for the key
+    of a circuit with commitments."""
     key = carried_key(proof)
     if isinstance(key, CommittedKey):
         raise UsageError(f"the proofs have commitments (gnark's api.Commit, range checks), and {why_not}")

@@ -63,7 +63,7 @@ PAGE = {
 
 
 OCTETS: Any = {"media": "application/octet-stream", "errors": (404, 422), "streams": True}
-"""Of a route that sends a file of a job."""
+"""The answer of a route that sends a file of a job."""
 
 
 @dataclass(frozen=True)

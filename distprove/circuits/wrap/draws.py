@@ -78,13 +78,13 @@ class Draws(Numbers):
         """Nothing is computed that could be compared."""
 
     def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
-        """As `need_equal`."""
+        """Compare nothing: these elements were not computed."""
 
     def need_nonzero(self, a: Ext, otherwise: str) -> None:
-        """As `need_equal`."""
+        """Check nothing: this element was not computed."""
 
     def need_work(self, seed: bytes, nonce: int, bits: int, tree_hash: TreeHash, otherwise: str) -> None:
-        """As `need_equal`."""
+        """Check no proof of work: `verify_steps` draws the same challenges without it."""
 
 
 class UncheckedRows(OpenedRows):

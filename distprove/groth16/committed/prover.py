@@ -1,7 +1,7 @@
 """The commitments of a proof, which are made before its other parts: the circuit depends on their hashes.
 
-The witness comes with the hashes, because whoever solved the circuit needed them. So the prover makes the commitments
-again, and compares their hashes with the witness before it begins with anything long.
+The witness has the hashes already, because gnark's solver needs them. The prover makes the commitments again. It
+compares their hashes with the witness before it begins with anything long.
 """
 
 from __future__ import annotations
