@@ -33,24 +33,7 @@ class Arithmetic(ArrayOperations[E]):
     p = P
     root_of_unity = staticmethod(root_of_unity)
 
-    def lagrange(self, point: E, log_size: int) -> tuple[E, ...]:
-        """The Lagrange polynomials of the domain of 2^log_size points, at `point`."""
-        size = 1 << log_size
-        powers, root = self.powers(point, size), pow(root_of_unity(log_size), -1, P)
-        scale = pow(size, -1, P)
-        found = []
-        for a in range(size):
-            total = self.zero
-            for k, power in enumerate(powers):
-                total = self.add(total, self.scale(power, pow(root, a * k % size, P)))
-            found.append(self.scale(total, scale))
-        return tuple(found)
-
     # -- arrays -----------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def elements(self, array: Elements) -> list[E]:
-        """The elements of an array (n, element)."""
 
     @abstractmethod
     def embed(self, a: Scalars) -> Elements:
@@ -125,6 +108,7 @@ class Arithmetic(ArrayOperations[E]):
 class Numbers(NumberOperations[Ext], Arithmetic[Ext]):
     """The arithmetic of numbers, with NumPy. A condition that fails raises InvalidProof."""
 
+    word, degree = np.uint64, 3
     zero = field.ZERO
     one = field.ONE
     add = staticmethod(field.e_add)
@@ -148,12 +132,6 @@ class Numbers(NumberOperations[Ext], Arithmetic[Ext]):
     @lru_cache(maxsize=8)  # noqa: B019 - `NUMBERS` is the only instance
     def lagrange(self, point: Ext, log_size: int) -> tuple[Ext, ...]:
         return super().lagrange(point, log_size)
-
-    def elements(self, array: Elements) -> list[Ext]:
-        return [(a, b, c) for a, b, c in array.tolist()]
-
-    def array(self, elements: Sequence[Ext]) -> Elements:
-        return np.array(elements, dtype=np.uint64).reshape(-1, 3)
 
     def muls(self, a: Elements, b: Elements) -> Elements:
         """Where b has base elements alone, as points of a domain are, there are three products in place of nine."""
@@ -200,16 +178,8 @@ class Numbers(NumberOperations[Ext], Arithmetic[Ext]):
     def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
         return field.powers_at(base, exponents, max(1, bits))
 
-    def need_equal(self, a: Ext, b: Ext, otherwise: str) -> None:
-        if a != b:
-            raise InvalidProof(otherwise)
-
     def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
         if not np.array_equal(a, b):
-            raise InvalidProof(otherwise)
-
-    def need_nonzero(self, a: Ext, otherwise: str) -> None:
-        if a == field.ZERO:
             raise InvalidProof(otherwise)
 
     def drawn(self, transcript: Transcript, label: bytes) -> Ext:

@@ -1,4 +1,4 @@
-"""The operations on single elements of a field over which polynomials' helpers and verifiers are written.
+"""The operations on elements of a field, single ones and arrays, over which verifiers and their helpers are written.
 
 `distprove.stark.arithmetic` has those of Goldilocks, on numbers and on symbols; `distprove.stark.openvm.field` those of
 BabyBear.
@@ -10,7 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
+
+from distprove.errors import InvalidProof
 
 E = TypeVar("E")
 Elements = NDArray[Any]
@@ -20,7 +23,7 @@ Indices = NDArray[Any]
 
 
 class FieldOperations(ABC, Generic[E]):
-    """Operations on elements of type `E`. A `need_...` states a condition that a valid proof meets."""
+    """Operations on elements of type `E`."""
 
     zero: E
     one: E
@@ -64,16 +67,10 @@ class FieldOperations(ABC, Generic[E]):
                 product = self.mul(product, x if index >> i & 1 else self.sub(self.one, x))
             yield product
 
-    @abstractmethod
-    def need_equal(self, a: E, b: E, otherwise: str) -> None: ...
-
-    @abstractmethod
-    def need_nonzero(self, a: E, otherwise: str) -> None: ...
-
 
 class ArrayOperations(FieldOperations[E]):
     """Operations on arrays of elements too, whose last axis holds one element, and on arrays of *scalars*, elements of
-    the prime field, which have no such axis."""
+    the prime field, which have no such axis. A `need_...` states a condition that a valid proof meets."""
 
     p: int
     """Size of the prime field."""
@@ -87,6 +84,29 @@ class ArrayOperations(FieldOperations[E]):
     @abstractmethod
     def root_of_unity(log_n: int) -> int:
         """The primitive root of unity of order 2^log_n."""
+
+    def lagrange(self, point: E, log_size: int) -> tuple[E, ...]:
+        """The Lagrange polynomials of the domain of 2^log_size points, at `point`."""
+        size = 1 << log_size
+        powers, root = self.powers(point, size), pow(self.root_of_unity(log_size), -1, self.p)
+        scale = pow(size, -1, self.p)
+        found = []
+        for a in range(size):
+            total = self.zero
+            for k, power in enumerate(powers):
+                total = self.add(total, self.scale(power, pow(root, a * k % size, self.p)))
+            found.append(self.scale(total, scale))
+        return tuple(found)
+
+    @abstractmethod
+    def need_equal(self, a: E, b: E, otherwise: str) -> None: ...
+
+    @abstractmethod
+    def need_nonzero(self, a: E, otherwise: str) -> None: ...
+
+    @abstractmethod
+    def elements(self, array: Elements) -> list[E]:
+        """The elements of an array (..., element), in C order."""
 
     @abstractmethod
     def array(self, elements: Sequence[E]) -> Elements:
@@ -146,8 +166,29 @@ class ArrayOperations(FieldOperations[E]):
         return folded, self.inverses(first)
 
 
-class NumberOperations(FieldOperations[E]):
-    """Operations on numbers, where products that several results need are computed once."""
+class NumberOperations(ArrayOperations[E]):
+    """Operations on tuples of numbers and on NumPy arrays, where products that several results need are computed once.
+    A condition that fails raises InvalidProof."""
+
+    word: type[np.unsignedinteger[Any]]
+    """The type of an array's numbers."""
+    degree: int
+    """Number of coordinates of an element."""
+
+    def elements(self, array: Elements) -> list[E]:
+        found: list[Any] = list(map(tuple, array.reshape(-1, self.degree).tolist()))
+        return found
+
+    def array(self, elements: Sequence[E]) -> Elements:
+        return np.array(elements, dtype=self.word).reshape(-1, self.degree)
+
+    def need_equal(self, a: E, b: E, otherwise: str) -> None:
+        if a != b:
+            raise InvalidProof(otherwise)
+
+    def need_nonzero(self, a: E, otherwise: str) -> None:
+        if a == self.zero:
+            raise InvalidProof(otherwise)
 
     def eqs(self, point: Sequence[E], places: Iterable[tuple[int, int]]) -> Iterator[E]:
         """Places that have their upper bits in common share the products of these."""

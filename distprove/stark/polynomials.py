@@ -12,6 +12,14 @@ def between(f: FieldOperations[E], a: E, b: E, x: E) -> E:
     return f.add(a, f.mul(x, f.sub(b, a)))
 
 
+def squares(f: FieldOperations[E], x: E, count: int) -> list[E]:
+    """The `count` elements x, x^2, x^4, ..."""
+    found = [x]
+    while len(found) < count:
+        found.append(f.mul(found[-1], found[-1]))
+    return found[:count]
+
+
 def evaluate(f: FieldOperations[E], coefficients: Sequence[E], x: E) -> E:
     """The value at x of a polynomial with these coefficients, the constant first."""
     total = f.zero

@@ -11,7 +11,6 @@ from distprove.stark.arithmetic import Arithmetic, E, Elements
 from distprove.stark.fraction_layers import LeafClaim, added, claim_below
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.stacking import eq
 from distprove.stark.polynomials import between, evaluate
 
 
@@ -74,7 +73,7 @@ def block_weights(f: Arithmetic[E], shape: Shape, claim: LeafClaim[E]) -> list[l
     weights = [[f.zero] * len(t.uses) for t in shape.tables]
     rest = claim.point[: leaves.log_scope]
     for number, blocks in enumerate(leaves.scopes.values()):
-        scale = eq(f, claim.point[leaves.log_scope :], number) if len(leaves.scopes) == 2 else f.one
+        (scale,) = f.eqs(claim.point[leaves.log_scope :], [(0, number)]) if len(leaves.scopes) == 2 else (f.one,)
         places = [(block.log_height, block.offset >> block.log_height) for block in blocks]
         for block, weight in zip(blocks, f.eqs(rest, places), strict=True):
             weights[block.table][block.use] = f.mul(scale, weight)

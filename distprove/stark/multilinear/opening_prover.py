@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.field import ONE, Ext, Words, ext_powers
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked, combined
 from distprove.stark.multilinear.opened import preprocessed_queries
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.stacking import squares
+from distprove.stark.polynomials import squares
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import MerkleTree, TreeOpening
@@ -77,7 +78,7 @@ def prove_opening(
         else:
             roots.append(next_tree.root)
             z = transcript.sample_point(roots[-1])
-            samples.append(kernels.dot(pair[0], kernels.products(squares(z, following.log_size), eq=False)))
+            samples.append(kernels.dot(pair[0], kernels.products(squares(NUMBERS, z, following.log_size), eq=False)))
             transcript.sample_value(samples[-1])
         nonces.append(goldilocks.grind(transcript.grinding_seed(), params.grinding_bits, tree_hash=params.tree_hash))
         indices = transcript.queries(nonces[-1], round_.queries, round_.log_leaves)
@@ -137,7 +138,7 @@ def _add_claims(
 ) -> None:
     """Add to weights (3, 2^log_size) those of the claims of a sample at z and of queries, by powers of gamma."""
     kernels, gamma = backend.multilinear, transcript.combination()
-    kernels.tabulate(kernels.products(squares(z, log_size), gamma, eq=False), weights, add=True)
+    kernels.tabulate(kernels.products(squares(NUMBERS, z, log_size), gamma, eq=False), weights, add=True)
     # The sum over queries of factor w^(j b) for all b: a transform of the factors at the places j.
     spread = kernels.encode(kernels.scattered_powers(indices, gamma, 2, 1 << log_leaves), 0)
     kernels.add_to(weights, spread.reshape(3, -1))

@@ -18,7 +18,7 @@ from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers,
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.stacking import squares
+from distprove.stark.polynomials import squares
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -123,7 +123,7 @@ def _opened_kinds(
         eq = kernels.products(point[1 : 1 + height - log_skip], eq=True)
         kernels.opened_weights(eq, last, np.concatenate(of_height), high)
     root = root_of_unity(log_skip)
-    lows = squares(point[0], log_skip), squares(e_scale(point[0], root), log_skip), [ONE] * log_skip
+    lows = squares(NUMBERS, point[0], log_skip), squares(NUMBERS, e_scale(point[0], root), log_skip), [ONE] * log_skip
     return [Kind(low) for low in lows], high
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Generic
 
 from distprove.stark.arithmetic import Arithmetic, E
-from distprove.stark.field import Ext, e_mul, root_of_unity
+from distprove.stark.field import root_of_unity
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,6 @@ class Stack:
         tallest = max((height for _, height, _ in ordered), default=0)
         log_height = max(least, tallest, (max(cells, 1) - 1).bit_length() - log_columns)
         return cls(log_height, -(-cells >> log_height), tuple(ordered))
-
-
-def eq(f: Arithmetic[E], point: Sequence[E], index: int) -> E:
-    """The product over i of point_i if bit i of `index` is set, else of 1 - point_i."""
-    product = f.one
-    for i, x in enumerate(point):
-        product = f.mul(product, x if index >> i & 1 else f.sub(f.one, x))
-    return product
 
 
 def paired(f: Arithmetic[E], x: E, fold: E) -> E:
@@ -132,12 +124,3 @@ def step(f: Arithmetic[E], point: Sequence[E], folds: Sequence[E]) -> E:
         total = f.add(total, f.mul(ones, f.mul(carry, above[j + 1])))
         ones = f.mul(ones, point[j])
     return f.add(total, ones)
-
-
-def squares(x: Ext, count: int) -> list[Ext]:
-    """The point x, x^2, x^4, .. of `count` coordinates."""
-    out = []
-    for _ in range(count):
-        out.append(x)
-        x = e_mul(x, x)
-    return out

@@ -41,8 +41,8 @@ from distprove.stark.multilinear.proof import MultilinearPart, MultilinearProof
 from distprove.stark.multilinear.rules import rules_at, scalars_of_all
 from distprove.stark.multilinear.security import job_security, security_bits
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.stacking import RowWeights, eq, point_paired
-from distprove.stark.polynomials import evaluate
+from distprove.stark.multilinear.stacking import RowWeights, point_paired
+from distprove.stark.polynomials import evaluate, squares
 from distprove.stark.whole_job import JobRules, check_multiplicities, verify_whole_job, verify_whole_statement
 
 
@@ -87,10 +87,7 @@ def verify_steps(
     if shape.leaves.scopes:
         _check_leaves(f, shape, proof.leaves, claim, xi, weights, kappa)
     r_0, nu = transcript.skip(proof.quotient, proof.leaves)
-    vanishing = r_0
-    for _ in range(shape.log_skip):
-        vanishing = f.mul(vanishing, vanishing)
-    vanishing = f.sub(vanishing, f.one)
+    vanishing = f.sub(squares(f, r_0, 1 + shape.log_skip)[-1], f.one)
     quotient, leaves = (evaluate(f, f.elements(words), r_0) for words in (proof.quotient, proof.leaves))
     c = f.add(f.mul(vanishing, quotient), f.mul(nu, leaves))
     point = [r_0]
@@ -173,9 +170,10 @@ def _check_leaves(
     """The leaves' polynomial must sum to the claim over the domain of the univariate round."""
     root, size = root_of_unity(shape.log_skip), 1 << shape.log_skip
     coefficients, total = f.elements(leaves), f.zero
+    weights_of_rows = f.eqs(xi[: shape.log_skip], [(0, a) for a in range(size)])
     for a in range(size):
         value = evaluate(f, coefficients, f.constant(pow(root, a, P)))
-        total = f.add(total, f.mul(eq(f, xi[: shape.log_skip], a), value))
+        total = f.add(total, f.mul(next(weights_of_rows), value))
     denominator = f.sub(claim.denominator, padding(f, weights))
     expected = f.add(claim.numerator, f.mul(kappa, denominator))
     f.need_equal(total, expected, "the leaves of the buses do not have the claimed sums")

@@ -20,7 +20,6 @@ from distprove.stark.openvm.field import (
     eq_uni,
     eq_uni_one,
     exts,
-    power_of_two,
     root_of_unity,
     sum_at,
     sum_over_domain,
@@ -29,7 +28,7 @@ from distprove.stark.openvm.graph import PointValues, values
 from distprove.stark.openvm.proof import ConstraintProof
 from distprove.stark.openvm.shape import Shape, Trace
 from distprove.stark.openvm.transcript import Transcript
-from distprove.stark.polynomials import evaluate
+from distprove.stark.polynomials import evaluate, squares
 from kernels.maths.babybear import Elements, P
 
 Opened = Sequence[tuple[Ext, Ext]]
@@ -165,7 +164,7 @@ def _block_weights(shape: Shape, xi: Sequence[Ext]) -> list[list[Ext]]:
 def _point_values(trace: Trace, parts: Sequence[Opened], public: Sequence[int], r: Sequence[Ext]) -> PointValues[Ext]:
     """The values from which the nodes of a trace's AIR are evaluated, at its part of the point r."""
     f, log_domain = BABYBEAR4, min(trace.log_height, trace.log_skip)
-    first, rows = power_of_two(r[0], max(0, -trace.n)), r[1 : 1 + trace.n_lift]
+    first, rows = squares(f, r[0], 1 + max(0, -trace.n))[-1], r[1 : 1 + trace.n_lift]
     is_first = eq_uni_one(log_domain, first)
     is_last = eq_uni_one(log_domain, f.scale(first, root_of_unity(log_domain)))
     for x in rows:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InvalidProof
 from distprove.stark.field_operations import FieldOperations
 from distprove.stark.openvm.graph import Graph, Interaction, PointValues, values
 from distprove.stark.openvm.key import OpenVmKey
@@ -43,14 +42,6 @@ class Rows(FieldOperations[Elements]):
 
     def mul(self, a: Elements, b: Elements) -> Elements:
         return mul(a, b)
-
-    def need_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
-        if np.any(self.sub(a, b)):
-            raise InvalidProof(otherwise)
-
-    def need_nonzero(self, a: Elements, otherwise: str) -> None:
-        if not np.all(a):
-            raise InvalidProof(otherwise)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from math import factorial
 
 import numpy as np
 
-from distprove.errors import InvalidProof
-from distprove.stark.field_operations import ArrayOperations, NumberOperations
+from distprove.stark.field_operations import NumberOperations
+from kernels.interface.openvm_rules import node_weights
 from kernels.maths import babybear
 from kernels.maths.babybear import DEGREE, NON_RESIDUE, Elements, P
 from kernels.maths.babybear import root_of_unity as root_of_unity
@@ -19,11 +18,10 @@ Ext = tuple[int, int, int, int]
 """An element of F[x] / (x^4 - 11): canonical coefficients, that of 1 first."""
 
 
-class BabyBear4(NumberOperations[Ext], ArrayOperations[Ext]):
-    """The extension's operations on single elements, and on arrays (..., 4). A condition that fails raises
-    InvalidProof."""
+class BabyBear4(NumberOperations[Ext]):
+    """The extension's operations on single elements, and on arrays (..., 4)."""
 
-    p = P
+    p, word, degree = P, np.uint32, DEGREE
     root_of_unity = staticmethod(root_of_unity)
     adds = staticmethod(babybear.add)
     subs = staticmethod(babybear.sub)
@@ -61,23 +59,12 @@ class BabyBear4(NumberOperations[Ext], ArrayOperations[Ext]):
         totals = [sum(coefficients) % P for coefficients in zip(*values, strict=True)]
         return (totals[0], totals[1], totals[2], totals[3]) if totals else self.zero
 
-    def array(self, elements: Sequence[Ext]) -> Elements:
-        return np.array(elements, dtype=np.uint32).reshape(-1, DEGREE)
-
     def powers_at(self, base: int, exponents: Elements, bits: int) -> Elements:
         found = np.ones(exponents.shape, dtype=np.uint32)
         for bit in range(bits):
             is_set = exponents >> np.uint32(bit) & np.uint32(1)
             found = babybear.mul(found, np.where(is_set, np.uint32(pow(base, 1 << bit, P)), np.uint32(1)))
         return found
-
-    def need_equal(self, a: Ext, b: Ext, otherwise: str) -> None:
-        if a != b:
-            raise InvalidProof(otherwise)
-
-    def need_nonzero(self, a: Ext, otherwise: str) -> None:
-        if a == self.zero:
-            raise InvalidProof(otherwise)
 
 
 BABYBEAR4 = BabyBear4()
@@ -89,31 +76,13 @@ def ext(values: Elements) -> Ext:
     return a, b, c, d
 
 
-def exts(values: Elements) -> list[Ext]:
-    """The elements of an array (..., 4), in C order."""
-    return [(a, b, c, d) for a, b, c, d in values.reshape(-1, 4).tolist()]
-
-
-def power_of_two(x: Ext, count: int) -> Ext:
-    """Return x^(2^count)."""
-    for _ in range(count):
-        x = BABYBEAR4.mul(x, x)
-    return x
-
-
-def squares(x: Ext, count: int) -> list[Ext]:
-    """Return the `count` elements x, x^2, x^4, ..."""
-    found = []
-    for _ in range(count):
-        found.append(x)
-        x = BABYBEAR4.mul(x, x)
-    return found
+exts = BABYBEAR4.elements
 
 
 @cache
-def _node_weights(degree: int) -> tuple[int, ...]:
-    """The inverses of the products of i - j over j in 0..degree other than i, for each i."""
-    return tuple(pow((-1) ** (degree - i) * factorial(i) * factorial(degree - i), -1, P) for i in range(degree + 1))
+def _node_weights(count: int) -> list[int]:
+    weights: list[int] = node_weights(count).tolist()
+    return weights
 
 
 def interpolate(values: Sequence[Ext], x: Ext) -> Ext:
@@ -124,7 +93,7 @@ def interpolate(values: Sequence[Ext], x: Ext) -> Ext:
     for distance in reversed(distances[1:]):
         after.append(f.mul(after[-1], distance))
     total, before = f.zero, f.one
-    for i, (value, weight) in enumerate(zip(values, _node_weights(degree), strict=True)):
+    for i, (value, weight) in enumerate(zip(values, _node_weights(degree + 1), strict=True)):
         total = f.add(total, f.mul(f.scale(value, weight), f.mul(before, after[degree - i])))
         before = f.mul(before, distances[i])
     return total
@@ -173,14 +142,9 @@ def eq_uni_one(log_size: int, x: Ext) -> Ext:
 
 def eq_rows(point: Sequence[Ext], x: Ext) -> Ext:
     """Return the sum over i of eq(point, i) eq_D(x, w^i), D the subgroup of 2^len(point) points that w generates."""
-    f, root, weights = BABYBEAR4, root_of_unity(len(point)), [BABYBEAR4.one]
-    for coordinate in point:
-        high = [f.mul(weight, coordinate) for weight in weights]
-        weights = [f.sub(weight, other) for weight, other in zip(weights, high, strict=True)] + high
-    found = f.zero
-    for i, weight in enumerate(weights):
-        found = f.add(found, f.mul(weight, eq_uni(len(point), x, f.constant(pow(root, i, P)))))
-    return found
+    f, places = BABYBEAR4, ((0, i) for i in range(1 << len(point)))
+    weighted = zip(f.eqs(point, places), f.lagrange(x, len(point)), strict=True)
+    return f.sum([f.mul(weight, value) for weight, value in weighted])
 
 
 def eq_prism(log_skip: int, x: Sequence[Ext], y: Sequence[Ext]) -> Ext:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.stark.openvm.field import BABYBEAR4, Ext, exts, squares, sum_at
+from distprove.stark.openvm.field import BABYBEAR4, Ext, exts, sum_at
 from distprove.stark.openvm.merkle import OpenedTree, check_paths
 from distprove.stark.openvm.proof import WhirProof
 from distprove.stark.openvm.shape import Shape
 from distprove.stark.openvm.transcript import Transcript
-from distprove.stark.polynomials import between, evaluate
+from distprove.stark.polynomials import between, evaluate, squares
 from kernels.maths.babybear import DEGREE, Elements, P, add, ext_dot, ext_mul, ext_powers, ext_scale, mul
 
 SUMMED_COLUMNS = 1 << 12
@@ -90,7 +90,7 @@ def verify_opening(
         claims.append(Claims(sample, points, gamma))
 
     # 6. The final polynomial meets all claims.
-    point = [*squares(u[0], params.log_skip), *u[1:]]
+    point = [*squares(f, u[0], params.log_skip), *u[1:]]
     f.need_equal(
         claim, _final_value(proof.final, point, alphas, claims, whir.log_fold), "the final polynomial is wrong"
     )
@@ -137,7 +137,7 @@ def _final_value(
     for i, own in enumerate(claims, 1):
         later = alphas[i * log_fold :]
         if own.sample is not None:
-            *left, at = squares(own.sample, len(later) + 1)
+            *left, at = squares(f, own.sample, len(later) + 1)
             weight = own.gamma
             for x, alpha in zip(left, later, strict=True):
                 weight = f.mul(weight, between(f, f.sub(f.one, x), x, alpha))

@@ -11,7 +11,6 @@ from distprove.stark.openvm.field import (
     eq_prism,
     eq_uni_one,
     exts,
-    power_of_two,
     rotation,
     sum_at,
     sum_over_domain,
@@ -19,7 +18,7 @@ from distprove.stark.openvm.field import (
 from distprove.stark.openvm.proof import StackingProof
 from distprove.stark.openvm.shape import Shape, Trace
 from distprove.stark.openvm.transcript import Transcript
-from distprove.stark.polynomials import evaluate
+from distprove.stark.polynomials import evaluate, squares
 
 
 def verify_reduction(
@@ -86,8 +85,8 @@ def _kernel(trace: Trace, r: Sequence[Ext], u: Sequence[Ext], lambda_: Ext) -> E
     next row if that is read. A trace shorter than D takes only some of the rows that it has in a stack."""
     f, shorter = BABYBEAR4, max(0, -trace.n)
     log_domain = trace.log_skip - shorter
-    x, y = u[: trace.n_lift + 1], [power_of_two(r[0], shorter), *r[1 : trace.n_lift + 1]]
+    x, y = u[: trace.n_lift + 1], [squares(f, r[0], 1 + shorter)[-1], *r[1 : trace.n_lift + 1]]
     kernel = eq_prism(log_domain, x, y)
     if trace.air.needs_next:
         kernel = f.add(kernel, f.mul(lambda_, rotation(log_domain, x, y)))
-    return f.mul(kernel, eq_uni_one(shorter, power_of_two(u[0], log_domain)))
+    return f.mul(kernel, eq_uni_one(shorter, squares(f, u[0], 1 + log_domain)[-1]))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.openvm import diagnosis
-from distprove.stark.openvm.diagnosis import Rows, fault_of
+from distprove.stark.openvm.diagnosis import fault_of
 from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.prover import prove
 from distprove.stark.openvm.traces import AirTrace, read_traces
@@ -100,14 +99,3 @@ def test_a_bus_names_interaction_and_row(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "in row " in fault
     monkeypatch.setattr(diagnosis, "MOST_WORDS", 0)
     assert fault_of(key, traces[:1]) is None, "a bus of more words is left out"
-
-
-def test_a_condition_on_rows_holds_in_all_of_them() -> None:
-    rows, one = Rows(), np.array([1], dtype=np.uint32)
-    values = np.array([1, 1, 0], dtype=np.uint32)
-    rows.need_equal(values, values, "differs")
-    rows.need_nonzero(values[:2], "zero")
-    with pytest.raises(InvalidProof, match="differs"):
-        rows.need_equal(values, one, "differs")
-    with pytest.raises(InvalidProof, match="zero"):
-        rows.need_nonzero(values, "zero")
