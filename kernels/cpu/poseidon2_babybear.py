@@ -13,7 +13,7 @@ import numpy as np
 from kernels.errors import SizeError
 from kernels.host.native import native
 from kernels.maths.babybear import Elements, P, elements
-from kernels.maths.poseidon2_babybear import DIAGONAL, DIGEST, RATE, WIDTH, round_constants
+from kernels.maths.poseidon2_babybear import DIGEST, PERMUTATION, RATE, WIDTH
 
 _CALLER = native.Pool(1)
 """The thread of the caller."""
@@ -22,7 +22,7 @@ _CALLER = native.Pool(1)
 @cache
 def permutation_constants() -> Elements:
     """What native hashes are given: the rounds' constants, then the diagonal of the internal layer."""
-    return elements((*round_constants(), *DIAGONAL))
+    return elements((*PERMUTATION.round_constants, *PERMUTATION.diagonal))
 
 
 def permuted(state: Sequence[int]) -> list[int]:

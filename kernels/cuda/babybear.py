@@ -10,7 +10,7 @@ import numpy as np
 from kernels.cuda.device import ByValue, Device
 from kernels.errors import SizeError
 from kernels.maths.babybear import Elements, P, elements, mul
-from kernels.maths.poseidon2_babybear import DIAGONAL, WIDTH, round_constants
+from kernels.maths.poseidon2_babybear import PERMUTATION, WIDTH
 from kernels.source import KernelSource
 
 SOURCE = KernelSource("babybear", (("HASH_THREADS", "256"),))
@@ -24,7 +24,7 @@ MIN_LOG_WITNESSES, MAX_LOG_WITNESSES = 12, 26
 @cache
 def poseidon2_constants() -> Elements:
     """`struct Constants` in hash/poseidon2_babybear.h."""
-    return mul(elements((*round_constants(), *DIAGONAL)), RADIX)
+    return mul(elements((*PERMUTATION.round_constants, *PERMUTATION.diagonal)), RADIX)
 
 
 @cache

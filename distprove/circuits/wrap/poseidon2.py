@@ -30,7 +30,7 @@ def permuted(b: CircuitBuilder, state: Sequence[Linear]) -> list[Linear]:
         square = b.multiply(given, given)
         return b.multiply(b.multiply(square, square), given)
 
-    return poseidon2_bn254.rounds(state, power, lambda x, y: x + y, lambda x, c: x * c)
+    return poseidon2_bn254.PERMUTATION.rounds(state, power, lambda x, y: x + y, lambda x, c: x * c)
 
 
 def node(b: CircuitBuilder, tag: int, left: Linear, right: Linear) -> Linear:

@@ -16,7 +16,7 @@ from distprove.stark.air.definition import Value
 from distprove.stark.recursion.circuit import BITS, HALF, WORDS
 from kernels.interface.tree_hash import NODE_TAG
 from kernels.maths.goldilocks import TWO_ADICITY
-from kernels.maths.poseidon2 import ALPHA, SBOXES, WIDTH, rounds
+from kernels.maths.poseidon2 import ALPHA, PERMUTATION, WIDTH
 
 WIRE = Bus("wire", fields=("number", "a", "b", "c", "d"))
 FIRST_PUBLIC = 2
@@ -133,7 +133,7 @@ class Permutations(Air):
     the permutation, plus for a node that of the state.
     """
 
-    main = {"state": WIDTH, "power": SBOXES, "place": 2}
+    main = {"state": WIDTH, "power": PERMUTATION.powers, "place": 2}
     preprocessed = {
         "number": WIDTH,
         "sponge": 1,
@@ -163,7 +163,7 @@ class Permutations(Air):
             t.always(column - (x + constant) ** ALPHA)  # type: ignore[operator]
             return column
 
-        outs = rounds(state, power, lambda x, y: x + y, lambda x, c: x * c)
+        outs = PERMUTATION.rounds(state, power, lambda x, y: x + y, lambda x, c: x * c)
         for number, value in zip(fixed["number"], state, strict=True):
             t.receive(WIRE, _wire(number, value), times=fixed.sponge, at_most=1)
         for place, (value, reads) in enumerate(zip(outs, fixed["reads"], strict=True)):

@@ -107,9 +107,9 @@ def test_the_description_permutes_as_the_reference() -> None:
     def scale(x: int, c: int) -> int:
         return c * x % R
 
-    assert description.rounds([3, R - 1, 5], power, add, scale) == plain.permute([3, R - 1, 5])
-    assert list(description.round_constants()) == plain.CONSTANTS
-    assert len(plain.CONSTANTS) == description.SBOXES
+    assert description.PERMUTATION.rounds([3, R - 1, 5], power, add, scale) == plain.permute([3, R - 1, 5])
+    assert list(description.PERMUTATION.round_constants) == plain.CONSTANTS
+    assert len(plain.CONSTANTS) == description.PERMUTATION.powers
 
 
 def test_the_constants_are_the_published_ones() -> None:

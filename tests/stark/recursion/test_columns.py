@@ -15,7 +15,7 @@ from distprove.stark.recursion.columns import BIT_ROWS, CONSTANT_ROWS, JOIN_ROWS
 from distprove.stark.recursion.tables import POWER_BITS
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
-from kernels.maths.poseidon2 import SBOXES, WIDTH, rounds
+from kernels.maths.poseidon2 import PERMUTATION, WIDTH
 
 
 def described(states: Words, places: Words, height: int) -> Words:
@@ -30,7 +30,7 @@ def described(states: Words, places: Words, height: int) -> Words:
             powers.append(pow(x + constant, 7, P))
             return powers[-1]
 
-        rounds(state, power, lambda a, b: (a + b) % P, lambda a, c: a * c % P)
+        PERMUTATION.rounds(state, power, lambda a, b: (a + b) % P, lambda a, c: a * c % P)
         rows.append([*state, *powers, *(places[number].tolist() if given else [0, 0])])
     return np.array(rows, dtype=np.uint64).T
 
@@ -60,7 +60,7 @@ def check_permutations(backend: Backend) -> None:
     bits[:, :21] = np.arange(1, 43).reshape(2, 21)
     values[bits[:, :21], 0] = places.T
     made = made_on(backend, PERMUTATION_ROWS, 32, states=states.reshape(-1), values=values.reshape(-1), bits=bits)
-    assert made.shape == (WIDTH + SBOXES + 2, 32)
+    assert made.shape == (WIDTH + PERMUTATION.powers + 2, 32)
     assert np.array_equal(made, described(states, places, 32))
 
 

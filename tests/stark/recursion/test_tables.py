@@ -37,7 +37,7 @@ from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.tables import FIRST_PUBLIC, POWER_BITS, USED_BITS, Decompositions
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
-from kernels.maths.poseidon2 import round_constants, rounds
+from kernels.maths.poseidon2 import PERMUTATION
 from tests.stark.recursion.test_parity import NODE_KEY, made
 from tests.stark.test_multilinear_mutations import mutations
 from tests.support import plain_poseidon2
@@ -213,9 +213,9 @@ def test_a_scalar_has_one_decomposition(value: int) -> None:
 
 
 def test_the_permutation_is_that_of_the_oracle() -> None:
-    assert list(round_constants()) == plain_poseidon2.CONSTANTS
+    assert list(PERMUTATION.round_constants) == plain_poseidon2.CONSTANTS
     state = list(range(3, 19))
-    found = rounds(state, lambda x, c: pow(x + c, 7, P), lambda a, b: (a + b) % P, lambda a, c: a * c % P)
+    found = PERMUTATION.rounds(state, lambda x, c: pow(x + c, 7, P), lambda a, b: (a + b) % P, lambda a, c: a * c % P)
     assert found == plain_poseidon2.permute(state)
 
 
