@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from kernels.cpu.leased_pool import LeasedPool
-from kernels.cpu.poseidon2_babybear import permutation_constants
 from kernels.errors import SizeError
+from kernels.host.babybear import flat, matmul
 from kernels.interface.babybear import BabyBearKernels, check_sum
 from kernels.maths.babybear import DEGREE, Elements, P, elements, powers, root_of_unity
 from kernels.maths.babybear_ntt import log2_of
 from kernels.maths.broadcasting import Broadcast
-from kernels.maths.poseidon2_babybear import DIGEST, WIDTH
+from kernels.maths.poseidon2_babybear import DIGEST, PERMUTATION, WIDTH
 
-PERMUTATION = 800
+HASH_WORK = 800
 """Field multiplications of a permutation."""
 
 
@@ -25,6 +25,12 @@ PERMUTATION = 800
 def _roots(log_n: int) -> Elements:
     """The powers of the root of unity that a transform of 2^log_n items takes."""
     return powers(root_of_unity(log_n), 1 << (log_n - 1)) if log_n else np.zeros(0, dtype=np.uint32)
+
+
+@cache
+def permutation_constants() -> Elements:
+    """What native hashes are given: the rounds' constants, then the diagonal of the internal layer."""
+    return elements((*PERMUTATION.round_constants, *PERMUTATION.diagonal))
 
 
 class CpuBabyBear(BabyBearKernels):
@@ -53,34 +59,29 @@ class CpuBabyBear(BabyBearKernels):
         check_sum(total, a)
         if total.size:
             with self._pool.leased(4 * total.size) as threads:
-                self._pool.native.bb_add_scaled(threads, _flat(a), _flat(by), total.reshape(-1))
+                self._pool.native.bb_add_scaled(threads, flat(a), flat(by), total.reshape(-1))
 
     def matmul(self, a: Elements, b: Elements) -> Elements:
-        (rows, inner), columns = a.shape, b.shape[1]
-        if b.shape[0] != inner:
-            raise SizeError(f"a matrix {a.shape} times one {b.shape}")
-        out = np.zeros((rows, columns), dtype=np.uint32)
-        with self._pool.leased(rows * inner * columns) as threads:
-            self._pool.native.bb_matmul(threads, _flat(a), _flat(b), rows, inner, columns, out.reshape(-1))
-        return out
+        with self._pool.leased(a.size * b.shape[1]) as threads:
+            return matmul(a, b, threads, self._pool.native)
 
     def fold(self, table: Elements, at: Elements) -> Elements:
         *shape, size, degree = table.shape
         out = np.empty((*shape, size // 2, degree), dtype=np.uint32)
         with self._pool.leased(4 * table.size) as threads:
-            self._pool.native.bb_fold(threads, _flat(table), _flat(at), out.reshape(-1))
+            self._pool.native.bb_fold(threads, flat(table), flat(at), out.reshape(-1))
         return out
 
     def pair_round(self, a: Elements, b: Elements) -> Elements:
         sums = np.empty((2, DEGREE), dtype=np.uint32)
         with self._pool.leased(8 * a.size) as threads:
-            self._pool.native.bb_pair_round(threads, _flat(a), _flat(b), sums.reshape(-1))
+            self._pool.native.bb_pair_round(threads, flat(a), flat(b), sums.reshape(-1))
         return sums
 
     def layer_round(self, eq: Elements, halves: Elements, batch: Elements) -> Elements:
         sums = np.empty((3, DEGREE), dtype=np.uint32)
         with self._pool.leased(12 * halves.size) as threads:
-            self._pool.native.bb_layer_round(threads, _flat(eq), _flat(halves), _flat(batch), sums.reshape(-1))
+            self._pool.native.bb_layer_round(threads, flat(eq), flat(halves), flat(batch), sums.reshape(-1))
         return sums
 
     def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
@@ -106,25 +107,23 @@ class CpuBabyBear(BabyBearKernels):
     def hash_rows(self, rows: Elements) -> Elements:
         n, width = rows.shape
         out = np.zeros((n, DIGEST), dtype=np.uint32)
-        with self._pool.leased(n * -(-width // DIGEST) * PERMUTATION) as threads:
-            self._pool.native.bb_hash_rows(threads, permutation_constants(), _flat(rows), out.reshape(-1))
+        with self._pool.leased(n * -(-width // DIGEST) * HASH_WORK) as threads:
+            self._pool.native.bb_hash_rows(threads, permutation_constants(), flat(rows), out.reshape(-1))
         return out
 
     def compress(self, left: Elements, right: Elements) -> Elements:
-        out = np.empty((len(left), DIGEST), dtype=np.uint32)
-        with self._pool.leased(len(left) * PERMUTATION) as threads:
-            self._pool.native.bb_compress(threads, permutation_constants(), _flat(left), _flat(right), out.reshape(-1))
+        if left.shape != right.shape or left.shape[1:] != (DIGEST,):
+            raise SizeError(f"digests of the shapes {left.shape} and {right.shape}")
+        out = np.empty(left.shape, dtype=np.uint32)
+        with self._pool.leased(len(left) * HASH_WORK) as threads:
+            self._pool.native.bb_compress(threads, permutation_constants(), flat(left), flat(right), out.reshape(-1))
         return out
 
     def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:
         if len(state) != WIDTH:
             raise SizeError(f"a state is {WIDTH} elements, not {len(state)}")
-        with self._pool.leased(PERMUTATION << bits) as threads:
+        with self._pool.leased(HASH_WORK << bits) as threads:
             witness = int(self._pool.native.bb_grind(threads, permutation_constants(), elements(state), position, bits))
         if witness == P:
             raise ValueError(f"no element does the work of {bits} bits")
         return witness
-
-
-def _flat(array: Elements) -> Elements:
-    return np.ascontiguousarray(array, dtype=np.uint32).reshape(-1)

@@ -7,6 +7,7 @@ arrays are those of `kernels.maths.babybear`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,24 +37,25 @@ class ProductTerms:
         """Return the sums (size, 4) for extension elements a (n, 4) and b (m, 4). Raises ValueError for an index out of
         range."""
         out = np.zeros((self.size, DEGREE), dtype=np.uint32)
-        native.bb_sum_products(_flat(a), self.at_a, _flat(b), self.at_b, self.to, out.reshape(-1))
+        native.bb_sum_products(flat(a), self.at_a, flat(b), self.at_b, self.to, out.reshape(-1))
         return out
 
 
-def matmul(a: Elements, b: Elements) -> Elements:
-    """Return the product (m, n) of matrices (m, k) and (k, n) of base elements. Raises SizeError for other shapes."""
+def matmul(a: Elements, b: Elements, threads: Any = _CALLER, built: Any = native) -> Elements:
+    """Return the product (m, n) of matrices (m, k) and (k, n) of base elements, by the threads of a build's pool.
+    Raises SizeError for other shapes."""
     (rows, inner), columns = a.shape, b.shape[1]
     if b.shape[0] != inner:
         raise SizeError(f"a matrix {a.shape} times one {b.shape}")
     out = np.zeros((rows, columns), dtype=np.uint32)
-    native.bb_matmul(_CALLER, _flat(a), _flat(b), rows, inner, columns, out.reshape(-1))
+    built.bb_matmul(threads, flat(a), flat(b), rows, inner, columns, out.reshape(-1))
     return out
 
 
 def ext_powers(base: Elements, count: int) -> Elements:
     """Return (count, 4) powers 1, base, base^2, ... of an extension element (4,)."""
     out = np.empty((count, DEGREE), dtype=np.uint32)
-    native.bb_ext_powers(_flat(base), out.reshape(-1))
+    native.bb_ext_powers(flat(base), out.reshape(-1))
     return out
 
 
@@ -65,14 +67,14 @@ def eq_of_places(point: Elements, starts: Indices, log_rows: Indices) -> Element
     if len(point) > MOST_COORDINATES:
         raise SizeError(f"a point of {len(point)} coordinates; at most {MOST_COORDINATES}")
     out = np.empty((len(starts), DEGREE), dtype=np.uint32)
-    native.bb_eq_of_places(_flat(point), starts, log_rows, out.reshape(-1))
+    native.bb_eq_of_places(flat(point), starts, log_rows, out.reshape(-1))
     return out
 
 
 def montgomery(values: Elements) -> Elements:
     """Return canonical elements of any shape in Montgomery form, x 2^32."""
     out = np.empty(values.shape, dtype=np.uint32)
-    native.bb_montgomery(_flat(values), out.reshape(-1))
+    native.bb_montgomery(flat(values), out.reshape(-1))
     return out
 
 
@@ -84,5 +86,6 @@ def canonical(values: NDArray[np.uint32] | NDArray[np.uint64]) -> Elements:
     return out
 
 
-def _flat(array: Elements) -> Elements:
+def flat(array: Elements) -> Elements:
+    """The items in C order, as native functions take them."""
     return np.ascontiguousarray(array, dtype=np.uint32).reshape(-1)

@@ -77,7 +77,7 @@ class BabyBearKernels(ABC):
 
     @abstractmethod
     def compress(self, left: Elements, right: Elements) -> Elements:
-        """Return the parents (n, 8) of digests (n, 8)."""
+        """Return the parents (n, 8) of digests (n, 8). Raises SizeError for other shapes."""
 
     @abstractmethod
     def least_witness(self, state: Sequence[int], position: int, bits: int) -> int:

@@ -24,5 +24,5 @@ class Sponge(Protocol):
     def observe_words(self, words: Elements) -> None:
         """Observe an array of canonical elements, of the base field or the extension, in C order."""
 
-    def sample_ext(self) -> tuple[int, int, int, int]:
-        """Draw an element of the extension."""
+    def sample_array(self) -> Elements:
+        """Draw an element of the extension, (4,)."""

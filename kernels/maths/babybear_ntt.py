@@ -1,7 +1,8 @@
-"""Number-theoretic transforms over BabyBear on NumPy arrays, in natural order on both sides."""
+"""Transforms over BabyBear on NumPy arrays: number-theoretic ones, in natural order on both sides, and on the cube."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -57,3 +58,21 @@ def intt(values: Elements, axis: int = -1) -> Elements:
     # The values at w^-i are those at w^i in the reverse order, the first apart.
     a = np.concatenate((a[..., :1], a[..., :0:-1]), axis=-1)
     return np.ascontiguousarray(np.moveaxis(mul(a, np.uint32(pow(n, -1, P))), -1, axis))
+
+
+def subset_sums(a: Elements) -> Elements:
+    """Return the values on the cube of multilinear polynomials from their coefficients (..., 2^n) of the base field."""
+    return _in_pairs(a, add)
+
+
+def cube_coefficients(a: Elements) -> Elements:
+    """Return the coefficients of multilinear polynomials from their values on the cube (..., 2^n): the inverse."""
+    return _in_pairs(a, sub)
+
+
+def _in_pairs(a: Elements, combine: Callable[[Elements, Elements], Elements]) -> Elements:
+    """Combine, for each bit of an index, each item at which the bit is set with that at which it is not."""
+    for bit in range(log2_of(a.shape[-1])):
+        low, high = np.moveaxis(a.reshape(*a.shape[:-1], -1, 2, 1 << bit), -2, 0)
+        a = np.stack((low, combine(high, low)), axis=-2).reshape(a.shape)
+    return a

@@ -12,8 +12,7 @@ from kernels.cpu.leased_pool import LeasedPool
 from kernels.errors import SizeError
 from kernels.host import native
 from kernels.interface.babybear import BabyBearKernels
-from kernels.maths.babybear import Elements, P
-from tests.support.numpy_babybear import NumpyBabyBear
+from tests.support.numpy_babybear import NumpyBabyBear, drawn
 
 NUMPY = NumpyBabyBear()
 
@@ -23,13 +22,6 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[BabyBearKernels]:
     pool = LeasedPool(native.load(request.param), 2)
     yield CpuBabyBear(pool)
     pool.close()
-
-
-def drawn(*shape: int) -> Elements:
-    """Random elements with the ends of the range among them."""
-    found = np.random.default_rng(sum(shape) + 1).integers(0, P, shape).astype(np.uint32)
-    found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
-    return found
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from kernels.cuda.openvm.codes import pass_bits
 from kernels.errors import SizeError
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_codes import Place
-from kernels.maths.babybear import Elements, P
 from kernels.maths.babybear_ntt import ntt
 from tests.support.emulated_device import EmulatedDevice, compiler
-from tests.support.numpy_babybear import NumpyBabyBear
+from tests.support.numpy_babybear import NumpyBabyBear, drawn
 
 NUMPY = CpuOpenVm(NumpyBabyBear())
 
@@ -27,13 +26,6 @@ def cuda() -> Iterator[OpenVmKernels]:
         pytest.skip("no C++ compiler to build the kernels for the host")
     with CudaBackend(EmulatedDevice()) as backend:
         yield backend.openvm
-
-
-def drawn(*shape: int) -> Elements:
-    """Random elements with the ends of the range among them."""
-    found = np.random.default_rng(sum(shape) + 1).integers(0, P, shape).astype(np.uint32)
-    found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
-    return found
 
 
 def test_matrices_are_stacked(cuda: OpenVmKernels) -> None:

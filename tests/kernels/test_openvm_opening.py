@@ -12,9 +12,9 @@ from kernels.cpu.openvm.opening import CpuOpenings
 from kernels.cpu.openvm.tables import eq_table, message
 from kernels.cuda.backend import CudaBackend
 from kernels.interface.openvm import OpenVmKernels
-from kernels.maths.babybear import Elements, P, add, ext, ext_dot, ext_mul, ext_powers, mul
+from kernels.maths.babybear import P, add, ext, ext_dot, ext_mul, ext_powers, mul
 from tests.support.emulated_device import EmulatedDevice, compiler
-from tests.support.numpy_babybear import NumpyBabyBear
+from tests.support.numpy_babybear import NumpyBabyBear, drawn
 
 NUMPY = CpuOpenVm(NumpyBabyBear())
 
@@ -25,13 +25,6 @@ def cuda() -> Iterator[OpenVmKernels]:
         pytest.skip("no C++ compiler to build the kernels for the host")
     with CudaBackend(EmulatedDevice()) as backend:
         yield backend.openvm
-
-
-def drawn(*shape: int) -> Elements:
-    """Random elements with the ends of the range among them."""
-    found = np.random.default_rng(sum(shape) + 1).integers(0, P, shape).astype(np.uint32)
-    found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
-    return found
 
 
 @pytest.mark.parametrize(

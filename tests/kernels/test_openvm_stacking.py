@@ -14,8 +14,8 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cpu.openvm.stacking import CpuStacking
 from kernels.cuda.openvm.kernels import CudaOpenVm
 from kernels.interface.openvm_stacking import StackedPiece, StackingKernels
-from kernels.maths.babybear import Elements, P
 from tests.support.emulated_device import EmulatedDevice, compiler
+from tests.support.numpy_babybear import drawn
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler to build the kernels for the host")
 
@@ -25,13 +25,6 @@ def cpu() -> Iterator[CpuStacking]:
     backend = CpuBackend(threads=2)
     yield CpuStacking(backend.babybear)
     backend.close()
-
-
-def drawn(*shape: int) -> Elements:
-    """Random elements with the ends of the range among them."""
-    found = np.random.default_rng(sum(shape)).integers(0, P, shape).astype(np.uint32)
-    found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
-    return found
 
 
 Sizes = list[list[tuple[int, int, bool]]]

@@ -11,6 +11,13 @@ from kernels.maths import babybear, babybear_ntt, poseidon2_babybear
 from kernels.maths.babybear import Elements, P, elements
 
 
+def drawn(*shape: int) -> Elements:
+    """Random elements with the ends of the range among them."""
+    found = np.random.default_rng(sum(shape) + 1).integers(0, P, shape).astype(np.uint32)
+    found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
+    return found
+
+
 class NumpyBabyBear(BabyBearKernels):
     def mul(self, a: Elements, b: Elements) -> Elements:
         return babybear.mul(a, b)

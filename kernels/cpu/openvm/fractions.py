@@ -52,7 +52,7 @@ class CpuFractionTree(FractionTree):
             claim = halves[:, 0]
             claims.append(claim)
             sponge.observe_words(claim[[0, 2, 1, 3]])
-            point = [_drawn(sponge), *point]
+            point = [sponge.sample_array(), *point]
         return ReducedFractions(np.array(claims, dtype=np.uint32).reshape(-1, 4, 4), tuple(rounds), tuple(point))
 
     def _rounds(
@@ -62,16 +62,12 @@ class CpuFractionTree(FractionTree):
 
         Returns these bound to the challenges, (4, 1, 4); the values sent, (n, 3, 4); and the challenges.
         """
-        k, batch = self._k, _drawn(sponge)
+        k, batch = self._k, sponge.sample_array()
         eq = eq_table(k, point)
         sent, drawn = [], []
         for _ in range(log2_of(len(eq))):
             sent.append(k.layer_round(eq, halves, batch))
             sponge.observe_words(sent[-1])
-            drawn.append(_drawn(sponge))
+            drawn.append(sponge.sample_array())
             halves, eq = k.fold(halves, drawn[-1]), k.fold(eq, drawn[-1])
         return halves, np.stack(sent), drawn
-
-
-def _drawn(sponge: Sponge) -> Elements:
-    return np.array(sponge.sample_ext(), dtype=np.uint32)

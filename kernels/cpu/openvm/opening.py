@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.cpu.openvm.tables import cube_coefficients, eq_table, message, mobius_table, subset_sums
+from kernels.cpu.openvm.tables import eq_table, message, mobius_table
 from kernels.interface.arrays import Array
 from kernels.interface.babybear import BabyBearKernels
 from kernels.interface.openvm_opening import Opening, OpeningKernels
 from kernels.maths.babybear import Elements, add, ext_mul, ext_powers, mul, sub, total
-from kernels.maths.babybear_ntt import log2_of
+from kernels.maths.babybear_ntt import cube_coefficients, log2_of, subset_sums
 
 
 class CpuOpening(Opening):

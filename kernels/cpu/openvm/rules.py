@@ -132,7 +132,7 @@ class CpuRounds(RuleRounds):
             sent[number] = add(ext_mul(eq, after), mul(tail[None], xs))
             sponge.observe_words(sent[number])
             # 3. Bind the variable.
-            last = np.array(sponge.sample_ext(), dtype=np.uint32)
+            last = sponge.sample_array()
             distances = sub(last, ext(np.arange(known, dtype=np.uint32)))
             value = np.zeros(4, dtype=np.uint32)
             for i, (own, weight) in enumerate(zip(h, weights, strict=True)):

@@ -103,6 +103,6 @@ class CpuStackedClaims(StackedClaims):
         for _ in range(log2_of(values.shape[1])):
             rounds.append(k.pair_round(values, weights))
             sponge.observe_words(rounds[-1])
-            drawn.append(np.array(sponge.sample_ext(), dtype=np.uint32))
+            drawn.append(sponge.sample_array())
             values, weights = k.fold(values, drawn[-1]), k.fold(weights, drawn[-1])
         return StackedRounds(np.stack(rounds) if rounds else no_rounds(), tuple(drawn), values[:, 0])

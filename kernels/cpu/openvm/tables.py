@@ -12,7 +12,7 @@ import numpy as np
 
 from kernels.interface.babybear import BabyBearKernels
 from kernels.maths.babybear import Elements, add, ext_one, sub
-from kernels.maths.babybear_ntt import log2_of
+from kernels.maths.babybear_ntt import subset_sums
 
 
 def eq_table(k: BabyBearKernels, point: Sequence[Elements], scale: Elements | None = None) -> Elements:
@@ -34,24 +34,6 @@ def mobius_table(k: BabyBearKernels, point: Sequence[Elements]) -> Elements:
         high = k.ext_mul(table, coordinate)
         table = np.concatenate((sub(table, add(high, high)), high))
     return table
-
-
-def subset_sums(a: Elements) -> Elements:
-    """Return the values on the cube of multilinear polynomials from their coefficients (..., 2^n) of the base field."""
-    n = a.shape[-1]
-    for bit in range(log2_of(n)):
-        pairs = a.reshape(*a.shape[:-1], -1, 2, 1 << bit)
-        a = np.stack((pairs[..., 0, :], add(pairs[..., 0, :], pairs[..., 1, :])), axis=-2).reshape(a.shape)
-    return a
-
-
-def cube_coefficients(a: Elements) -> Elements:
-    """Return the coefficients of multilinear polynomials from their values on the cube (..., 2^n): the inverse."""
-    n = a.shape[-1]
-    for bit in range(log2_of(n)):
-        pairs = a.reshape(*a.shape[:-1], -1, 2, 1 << bit)
-        a = np.stack((pairs[..., 0, :], sub(pairs[..., 1, :], pairs[..., 0, :])), axis=-2).reshape(a.shape)
-    return a
 
 
 def message(k: BabyBearKernels, columns: Elements, log_skip: int) -> Elements:

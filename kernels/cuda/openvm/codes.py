@@ -13,8 +13,8 @@ from kernels.cuda.openvm.trees import CudaCodeTree, open_trees
 from kernels.host.babybear import montgomery
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_codes import CodeKernels, CodeTree, Opened, Place
-from kernels.maths.babybear import TWO_ADICITY, Elements, add, powers, root_of_unity
-from kernels.maths.babybear_ntt import intt, log2_of
+from kernels.maths.babybear import TWO_ADICITY, Elements, powers, root_of_unity
+from kernels.maths.babybear_ntt import intt, log2_of, subset_sums
 from kernels.source import KernelSource
 
 TRANSFORM_THREADS, LOG_TILE = 256, 12
@@ -134,11 +134,7 @@ def pass_bits(log_n: int) -> Iterator[int]:
 @cache
 def _message_matrix(log_skip: int) -> Elements:
     """Row j has what value j of a run gives to each element of the run's message, (2^log_skip, 2^log_skip)."""
-    found = intt(np.eye(1 << log_skip, dtype=np.uint32))
-    for bit in range(log_skip):
-        pairs = found.reshape(len(found), -1, 2, 1 << bit)
-        found = np.stack((pairs[:, :, 0], add(pairs[:, :, 0], pairs[:, :, 1])), axis=2).reshape(found.shape)
-    return found
+    return subset_sums(intt(np.eye(1 << log_skip, dtype=np.uint32)))
 
 
 @cache

@@ -47,10 +47,6 @@ class CudaStacking(StackingKernels):
     def __init__(self, device: Device) -> None:
         self._device = device
 
-    def prepare(self) -> None:
-        """Begin to compile the kernels in the background."""
-        self._device.prepare(SOURCE)
-
     def claims(
         self,
         stacks: Sequence[Array],

@@ -8,16 +8,10 @@ import pytest
 from kernels.errors import SizeError
 from kernels.host.babybear import ProductTerms, canonical, eq_of_places, ext_powers, matmul, montgomery
 from kernels.maths import babybear as field
-from kernels.maths.babybear import Elements, P
+from kernels.maths.babybear import P
+from tests.support.numpy_babybear import drawn
 
 RADIX = np.uint32((1 << 32) % P)
-
-
-def drawn(*shape: int) -> Elements:
-    """Random elements with the ends of the range among them."""
-    found = np.random.default_rng(sum(shape) + 1).integers(0, P, shape).astype(np.uint32)
-    found.reshape(-1)[::7], found.reshape(-1)[3::7] = P - 1, 0
-    return found
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 64, 100])
