@@ -10,12 +10,12 @@ import numpy as np
 
 from distprove.stark.openvm.forms import SUMS, AirForms, BusWeights, SegmentForms
 from distprove.stark.openvm.proof import ConstraintProof
-from distprove.stark.openvm.tables import eq_table, lagrange
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.univariate import evaluate as at_point
-from distprove.stark.openvm.univariate import from_cosets, sum_of_products, values_on_subgroup
+from distprove.stark.openvm.univariate import from_cosets, lagrange, sum_of_products, values_on_subgroup
 from distprove.steps import Steps
 from kernels.cpu.babybear_caller import CALLER, ext_dot, ext_mul, intt
+from kernels.cpu.openvm.tables import eq_table
 from kernels.host.babybear import ext_powers
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels

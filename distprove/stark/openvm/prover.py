@@ -19,6 +19,7 @@ from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.parts import PartCommitments
 from distprove.stark.openvm.proof import OpenVmProof
 from distprove.stark.openvm.stacking_prover import prove_stacking
+from distprove.stark.openvm.statement import observe_statement
 from distprove.stark.openvm.traces import AirTrace, CachedMain, shape_of
 from distprove.stark.openvm.transcript import Transcript
 from distprove.stark.openvm.whir_prover import prove_whir
@@ -26,7 +27,6 @@ from distprove.steps import Steps
 from kernels.host.babybear import ext_powers
 from kernels.interface.openvm import OpenVmKernels
 from kernels.maths.babybear import Elements, ext_mul
-from kernels.maths.babybear_ntt import log2_of
 
 
 def prove(
@@ -44,17 +44,15 @@ def prove(
     not verify, so callers must verify the proof.
     """
     params, shape = key.params, shape_of(key, traces)
-    transcript = Transcript()
-    transcript.observe_words(key.pre_hash)
 
     # 1. Commit to the common mains, tallest first, and to the parts with commitments of their own.
     by_air = {trace.air: trace for trace in traces}
+    present = [by_air.get(number) for number in range(len(key.airs))]
     ordered, airs = [by_air[trace.number] for trace in shape.traces], [trace.air for trace in shape.traces]
     with steps("load"):
         common = [trace.load(kernels) for trace in ordered]
     with steps("main_stack"):
         main = commit(kernels, params, common)
-        transcript.observe_words(main.tree.root)
         # The stack has the traces, but for those of less than a run.
         del common
         for trace in ordered:
@@ -78,21 +76,11 @@ def prove(
         commitments += own
         reads_next += [[air.needs_next]] * len(own)
 
-    # 2. Bind the shape of the traces, their other commitments and the public values.
-    for number, air in enumerate(key.airs):
-        present = by_air.get(number)
-        if not air.is_required:
-            transcript.observe(int(present is not None))
-        if present is None:
-            continue
-        if air.preprocessed is not None:
-            transcript.observe_words(air.preprocessed.root)
-        else:
-            transcript.observe(log2_of(present.height))
-        for part in present.cached:
-            transcript.observe_words(part.root)
-        for value in present.public_values:
-            transcript.observe(value)
+    # 2. Bind the statement: the shape of the traces, their commitments and the public values.
+    stated = tuple(None if trace is None else trace.shape for trace in present)
+    public = tuple(np.array(() if trace is None else trace.public_values, dtype=np.uint32) for trace in present)
+    transcript = Transcript()
+    observe_statement(transcript, key, main.tree.root, stated, public)
 
     # 3. LogUp: draw the challenges of the buses, and prove that all fractions sum to zero.
     prover_traces = [
@@ -130,11 +118,8 @@ def prove(
 
     return OpenVmProof(
         main_root=main.tree.root,
-        traces=tuple(by_air[number].shape if number in by_air else None for number in range(len(key.airs))),
-        public_values=tuple(
-            np.array(by_air[number].public_values if number in by_air else (), dtype=np.uint32)
-            for number in range(len(key.airs))
-        ),
+        traces=stated,
+        public_values=public,
         buses=buses,
         constraints=constraints,
         stacking=stacking,

@@ -9,8 +9,8 @@ import numpy as np
 from distprove.stark.openvm.commitment import Stacked
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.proof import StackingProof
-from distprove.stark.openvm.tables import lagrange
 from distprove.stark.openvm.transcript import Transcript
+from distprove.stark.openvm.univariate import lagrange, sum_of_products
 from kernels.cpu.babybear_caller import ext_mul, intt
 from kernels.host.babybear import ext_powers
 from kernels.interface.openvm import OpenVmKernels
@@ -51,12 +51,14 @@ def prove_stacking(
 
     # 2. The univariate round: s(Z), the sum over the cube of all columns times their weights.
     weights = _row_weights(params.log_skip, kinds, point[0])
-    sent = _sum_of_products(intt(claims.sums(), -2), weights)
+    run = weights.shape[-2]
+    sums = intt(claims.sums(), -2)
+    sent = sum_of_products(sums.reshape(-1, run, 4), weights.reshape(-1, run, 4), 2 * run - 1)
     transcript.observe_words(sent)
     drawn = transcript.sample_array()
 
     # 3. Bind Z in the stacked columns, and in the weights, which become one table over all stacked columns.
-    at_drawn = total(ext_mul(weights, ext_powers(drawn, weights.shape[-2])), -2)
+    at_drawn = total(ext_mul(weights, ext_powers(drawn, run)), -2)
     claims.bind(lagrange(params.log_skip, drawn), at_drawn)
 
     # 4. The multilinear rounds. What is left are the stacked columns at the new point.
@@ -109,12 +111,3 @@ def _row_weights(log_skip: int, kinds: Sequence[Kind], at: Elements) -> Elements
         carry = np.tile(mul(total(after, 0), mean) if has_cube else np.zeros(4, dtype=np.uint32), (run, 1))
         found.append(np.stack((eq_row, sub(next_row, carry), carry)))
     return np.stack(found)
-
-
-def _sum_of_products(a: Elements, b: Elements) -> Elements:
-    """Return the sum of the products of polynomials a and b (..., n, 4), which are few: coefficients (2 n - 1, 4)."""
-    n = a.shape[-2]
-    outer = np.zeros((n, 2 * n, 4), dtype=np.uint32)
-    outer[:, :n] = total(ext_mul(a[..., :, None, :], b[..., None, :, :]).reshape(-1, n, n, 4), 0)
-    # Row i moves i places to the right if rows are one shorter.
-    return total(outer.reshape(-1, 4)[: n * (2 * n - 1)].reshape(n, -1, 4), 0)

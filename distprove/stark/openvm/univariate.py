@@ -84,6 +84,12 @@ def values_on_subgroup(count: int, n: int) -> Elements:
     return np.concatenate(rows)
 
 
+def lagrange(log_skip: int, at: Elements) -> Elements:
+    """Return eq_D(at, w^z) for all z, (2^log_skip, 4): the weights that give a polynomial's value at `at` from its
+    values on D. eq_D(x, w^z) is the mean over k < 2^log_skip of (x / w^z)^k."""
+    return intt(ext_powers(at, 1 << log_skip), -2)
+
+
 def evaluate(coefficients: Elements, at: Elements) -> Elements:
     """Return the value (4,) at an element (4,)."""
     return total(ext_mul(coefficients, ext_powers(at, len(coefficients))), 0)
