@@ -11,6 +11,38 @@
 namespace dp {
 namespace {
 
+#if defined(__AVX2__)
+
+// The arithmetic of eight elements in a vector.
+struct BabyBearVector {
+  using R = __m256i;
+
+  static R add(R a, R b) {
+    const R sum = _mm256_add_epi32(a, b);
+    return _mm256_min_epu32(sum, _mm256_sub_epi32(sum, splat(bb::P)));
+  }
+  // The two halves of a 64-bit lane hold an element each. The low words of a product and of the multiple of p that is taken
+  // off are equal, so the difference has the quotient by 2^32 in its high word, between -p and p.
+  static R mul(R a, R b) {
+    const R even = off(_mm256_mul_epu32(a, b)), odd = off(_mm256_mul_epu32(high(a), high(b)));
+    return canonical(_mm256_blend_epi32(high(even), odd, 0xAA));
+  }
+  // Words of (-p, p) as elements.
+  static R canonical(R x) { return _mm256_min_epu32(x, _mm256_add_epi32(x, splat(bb::P))); }
+  static R splat(u32 x) { return _mm256_set1_epi32((int)x); }
+  static R load(const u32* words) { return _mm256_loadu_si256((const R*)words); }
+  static void store(R a, u32* words) { _mm256_storeu_si256((R*)words, a); }
+  static R high(R x) { return _mm256_srli_epi64(x, 32); }
+
+ private:
+  static R off(R product) {
+    const R factor = _mm256_mul_epu32(product, splat(bb::INVERSE));
+    return _mm256_sub_epi64(product, _mm256_mul_epu32(factor, splat(bb::P)));
+  }
+};
+
+#endif
+
 struct BabyBearLanes {
   static constexpr size_t LANES = 8;
 
@@ -19,28 +51,11 @@ struct BabyBearLanes {
     __m256i v;
   };
 
-  static V add(V a, V b) {
-    const __m256i sum = _mm256_add_epi32(a.v, b.v);
-    return {_mm256_min_epu32(sum, _mm256_sub_epi32(sum, splat(bb::P)))};
-  }
-  // The two halves of a 64-bit lane hold an element each. The low words of a product and of the multiple of p that is taken
-  // off are equal, so the difference has the quotient by 2^32 in its high word, between -p and p.
-  static V mul(V a, V b) {
-    const __m256i even = off(_mm256_mul_epu32(a.v, b.v)), odd = off(_mm256_mul_epu32(high(a.v), high(b.v)));
-    const __m256i found = _mm256_blend_epi32(high(even), odd, 0xAA);
-    return {_mm256_min_epu32(found, _mm256_add_epi32(found, splat(bb::P)))};
-  }
-  static V constant(u32 x) { return {splat(x)}; }
-  static V of(const u32* words) { return {_mm256_loadu_si256((const __m256i*)words)}; }
-  static void to(V a, u32* words) { _mm256_storeu_si256((__m256i*)words, a.v); }
-
- private:
-  static __m256i splat(u32 x) { return _mm256_set1_epi32((int)x); }
-  static __m256i high(__m256i x) { return _mm256_srli_epi64(x, 32); }
-  static __m256i off(__m256i product) {
-    const __m256i factor = _mm256_mul_epu32(product, splat(bb::INVERSE));
-    return _mm256_sub_epi64(product, _mm256_mul_epu32(factor, splat(bb::P)));
-  }
+  static V add(V a, V b) { return {BabyBearVector::add(a.v, b.v)}; }
+  static V mul(V a, V b) { return {BabyBearVector::mul(a.v, b.v)}; }
+  static V constant(u32 x) { return {BabyBearVector::splat(x)}; }
+  static V of(const u32* words) { return {BabyBearVector::load(words)}; }
+  static void to(V a, u32* words) { BabyBearVector::store(a.v, words); }
 #else
   struct V {
     u32 v[LANES];

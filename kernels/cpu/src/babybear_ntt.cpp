@@ -2,25 +2,16 @@
 
 #include <utility>
 
+#include "bit_reversal.h"
+
 namespace dp {
 
 namespace {
 
-size_t reversed(size_t i, int bits) {
-  u32 r = (u32)i;
-  r = (r >> 1 & 0x55555555u) | (r & 0x55555555u) << 1;
-  r = (r >> 2 & 0x33333333u) | (r & 0x33333333u) << 2;
-  r = (r >> 4 & 0x0F0F0F0Fu) | (r & 0x0F0F0F0Fu) << 4;
-  r = __builtin_bswap32(r);
-  return bits ? r >> (32 - bits) : 0;
-}
-
 void reverse(u32* data, int log_n, size_t inner, size_t begin, size_t end) {
-  for (size_t i = begin; i < end; ++i) {
-    const size_t j = reversed(i, log_n);
-    if (i < j)
-      for (size_t c = 0; c < inner; ++c) std::swap(data[i * inner + c], data[j * inner + c]);
-  }
+  each_reversed(begin, end, log_n, [&](size_t i, size_t j) {
+    for (size_t c = 0; c < inner; ++c) std::swap(data[i * inner + c], data[j * inner + c]);
+  });
 }
 
 // The butterflies `begin` to `end` of a level whose blocks have 2 half items.

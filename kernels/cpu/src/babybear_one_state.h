@@ -3,38 +3,18 @@
 // With AVX2 a state is two vectors. In a partial round the first element is a number of its own, as only its power waits for
 // the round before: the products and the sum of the others are done beside it.
 #pragma once
+#include "babybear_lanes.h"
 #include "hash/poseidon2_babybear_word.h"
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 namespace dp {
 namespace {
 
 #if defined(__AVX2__)
 
-struct OneState {
-  using V = __m256i;
+struct OneState : BabyBearVector {
+  using V = R;
 
-  static V add(V a, V b) {
-    const V sum = _mm256_add_epi32(a, b);
-    return _mm256_min_epu32(sum, _mm256_sub_epi32(sum, splat(bb::P)));
-  }
-  static V splat(u32 x) { return _mm256_set1_epi32((int)x); }
-  static V load(const u32* words) { return _mm256_loadu_si256((const V*)words); }
-  static V high(V x) { return _mm256_srli_epi64(x, 32); }
-  // The low words of a product and of the multiple of p that is taken off are equal.
-  static V off(V product) {
-    const V factor = _mm256_mul_epu32(product, splat(bb::INVERSE));
-    return _mm256_sub_epi64(product, _mm256_mul_epu32(factor, splat(bb::P)));
-  }
-  static V mul(V a, V b) {
-    const V even = off(_mm256_mul_epu32(a, b)), odd = off(_mm256_mul_epu32(high(a), high(b)));
-    const V found = _mm256_blend_epi32(high(even), odd, 0xAA);
-    return _mm256_min_epu32(found, _mm256_add_epi32(found, splat(bb::P)));
-  }
-  // The same of signed words of (-p, p), as in hash/poseidon2_babybear_word.h: the result is one, too, not yet an element.
+  // `mul` of signed words of (-p, p), as in hash/poseidon2_babybear_word.h: the result is one, too, not yet an element.
   static V signed_off(V product) {
     const V factor = _mm256_mul_epi32(product, splat(bb::INVERSE));
     return _mm256_sub_epi64(product, _mm256_mul_epi32(factor, splat(bb::P)));
@@ -45,8 +25,8 @@ struct OneState {
   }
   static V power(V x, V constant) {
     x = _mm256_add_epi32(x, _mm256_sub_epi32(constant, splat(bb::P)));
-    const V square = signed_mul(x, x), found = signed_mul(signed_mul(square, x), signed_mul(square, square));
-    return _mm256_min_epu32(found, _mm256_add_epi32(found, splat(bb::P)));
+    const V square = signed_mul(x, x);
+    return canonical(signed_mul(signed_mul(square, x), signed_mul(square, square)));
   }
   static V turned(V x) { return _mm256_shuffle_epi32(x, _MM_SHUFFLE(0, 3, 2, 1)); }
   static V halves(V x) { return _mm256_shuffle_epi32(x, _MM_SHUFFLE(1, 0, 3, 2)); }
@@ -102,8 +82,7 @@ inline void permute_one(const poseidon2_babybear::Constants& with, u32* state) {
   }
   a = _mm256_blend_epi32(a, S::splat(first), 1);
   S::full(a, b, constants);
-  _mm256_storeu_si256((__m256i*)state, a);
-  _mm256_storeu_si256((__m256i*)(state + 8), b);
+  S::store(a, state), S::store(b, state + 8);
 }
 
 #else

@@ -11,18 +11,13 @@
 #pragma once
 #include <vector>
 
+#include "bit_reversal.h"
 #include "field/fp.h"
 #include "field_lanes.h"
 #include "ops.h"
 #include "vectors.h"
 
 namespace dp {
-
-inline size_t reverse_bits(size_t x, int bits) {
-  size_t r = 0;
-  for (int i = 0; i < bits; ++i) r |= ((x >> i) & 1) << (bits - 1 - i);
-  return r;
-}
 
 // out[j] = root^rev(j), j < 2^(log_n - 1), rev in log_n - 1 bits, for a primitive 2^log_n-th root (log_n >= 1).
 template <class F>
@@ -43,16 +38,7 @@ template <class F>
 void bit_reverse(Pool& pool, F* a, int log_n) {
   const size_t n = (size_t)1 << log_n;
   pool.ranges(n, VECTOR_GRAIN, [&](size_t begin, size_t end) {
-    size_t j = reverse_bits(begin, log_n);
-    for (size_t i = begin; i < end; ++i) {
-      if (i < j) std::swap(a[i], a[j]);
-      size_t bit = n >> 1;  // j = reversal of i + 1: add one from the top
-      while (j & bit) {
-        j ^= bit;
-        bit >>= 1;
-      }
-      j |= bit;
-    }
+    each_reversed(begin, end, log_n, [&](size_t i, size_t j) { std::swap(a[i], a[j]); });
   });
 }
 
