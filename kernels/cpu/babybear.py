@@ -10,11 +10,11 @@ import numpy as np
 
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.errors import SizeError
-from kernels.host.babybear import flat, matmul
+from kernels.host.babybear import matmul
 from kernels.interface.babybear import BabyBearKernels, check_sum
 from kernels.maths.babybear import DEGREE, Elements, P, elements, powers, root_of_unity
 from kernels.maths.babybear_ntt import log2_of
-from kernels.maths.broadcasting import Broadcast
+from kernels.maths.broadcasting import Broadcast, flat
 from kernels.maths.poseidon2_babybear import DIGEST, PERMUTATION, WIDTH
 
 HASH_WORK = 800
@@ -85,7 +85,7 @@ class CpuBabyBear(BabyBearKernels):
         return sums
 
     def ntt(self, coefficients: Elements, axis: int = -1) -> Elements:
-        out = np.array(coefficients, dtype=np.uint32, order="C")
+        out = np.array(coefficients, order="C")
         self._transform(out, axis % out.ndim)
         return out
 

@@ -12,9 +12,9 @@ import numpy as np
 from kernels.cpu.babybear import permutation_constants
 from kernels.cpu.babybear_caller import CALLER
 from kernels.errors import SizeError
-from kernels.host.babybear import flat
 from kernels.host.native import native
 from kernels.maths.babybear import Elements
+from kernels.maths.broadcasting import flat
 from kernels.maths.poseidon2_babybear import RATE, WIDTH
 
 _CALLER = native.Pool(1)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kernels.errors import SizeError
 from kernels.host.native import native
 from kernels.maths.babybear import DEGREE, Elements
+from kernels.maths.broadcasting import flat
 
 Indices = NDArray[np.int64]
 _CALLER = native.Pool(1)
@@ -84,8 +85,3 @@ def canonical(values: NDArray[np.uint32] | NDArray[np.uint64]) -> Elements:
     convert = native.bb_canonical_sums if values.dtype == np.uint64 else native.bb_canonical
     convert(np.ascontiguousarray(values).reshape(-1), out.reshape(-1))
     return out
-
-
-def flat(array: Elements) -> Elements:
-    """The items in C order, as native functions take them."""
-    return np.ascontiguousarray(array, dtype=np.uint32).reshape(-1)

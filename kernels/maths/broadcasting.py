@@ -36,7 +36,7 @@ class Broadcast:
         """Broadcast two arrays as NumPy does, over all but the last `item_axes` axes. Raises ValueError as NumPy."""
         own = [each.shape[: each.ndim - item_axes] for each in (a, b)]
         if own[0] == own[1] or not own[0] or not own[1]:  # what most products are
-            shape, factors = own[0] or own[1], [Factor(_flat(each), 0, int(each.ndim > item_axes)) for each in (a, b)]
+            shape, factors = own[0] or own[1], [Factor(flat(each), 0, int(each.ndim > item_axes)) for each in (a, b)]
             return cls(shape, 1, _count(shape), *factors)
         shape = np.broadcast_shapes(*own)
         padded = [(1,) * (len(shape) - len(sizes)) + sizes for sizes in own]
@@ -55,7 +55,7 @@ def _factor(array: Elements, own: tuple[int, ...], shape: tuple[int, ...], cut: 
         # A group over which the factor varies only in part is copied.
         groups.append(part if part == whole or all(size == 1 for size in part) else whole)
     full = (*groups[0], *groups[1], *item)
-    items = _flat(np.broadcast_to(array.reshape(*own, *item), full))
+    items = flat(np.broadcast_to(array.reshape(*own, *item), full))
     varies = [any(size > 1 for size in group) for group in groups]
     return Factor(items, _count(groups[1]) if varies[0] else 0, 1 if varies[1] else 0)
 
@@ -64,5 +64,6 @@ def _count(sizes: tuple[int, ...]) -> int:
     return math.prod(sizes)
 
 
-def _flat(array: Elements) -> Elements:
-    return np.ascontiguousarray(array, dtype=np.uint32).reshape(-1)
+def flat(array: Elements) -> Elements:
+    """Return the items in C order, as native functions take them; they refuse other types than uint32."""
+    return np.ascontiguousarray(array).reshape(-1)

@@ -12,10 +12,8 @@ namespace dp {
 
 namespace {
 
-using In32 = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Out32 = nb::ndarray<u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using In64 = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Indices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out32 = Flat<u32>;
+using Indices = Flat<const int64_t>;
 using poseidon2_babybear::Constants;
 using poseidon2_babybear::CONSTANTS;
 using poseidon2_babybear::DIGEST;
@@ -163,7 +161,7 @@ void canonical(In32 values, Out32 out) {
 }
 
 // The same for sums of any size.
-void canonical_sums(In64 sums, Out32 out) {
+void canonical_sums(InWords sums, Out32 out) {
   expect(out, sums.size(), "out");
   for (size_t i = 0; i < sums.size(); ++i) out.data()[i] = bb::from_montgomery((u32)(sums.data()[i] % bb::P));
 }

@@ -15,9 +15,6 @@ namespace dp {
 
 namespace {
 
-using InWords = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using OutWords = nb::ndarray<u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 const GoldilocksOps& ops_of(const std::string& name) {
   for (const GoldilocksOps* ops : goldilocks_ops())
     if (name == ops->name) return *ops;

@@ -58,13 +58,9 @@ void point_add(const std::string& curve, const std::string& group, InBytes a, In
   ops.add(a.data(), b.data(), out.data());
 }
 
-using Program = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using InWords = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using OutWords = nb::ndarray<u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // The program says of each point its group (0 or 1), the number of its terms and their words and exponents, as `join` has
 // them. The points lie behind each other in `out`.
-void join_sums(const std::string& curve, InWords words, Program program, OutWords out) {
+void join_sums(const std::string& curve, InWords words, In32 program, OutWords out) {
   const GroupOps* groups[] = {&group_ops(curve, "g1"), &group_ops(curve, "g2")};
   size_t used = 0;
   for (size_t at = 0; at < program.size();) {  // checked as a whole before anything is computed

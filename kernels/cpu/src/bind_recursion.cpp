@@ -15,10 +15,6 @@ namespace {
 
 using namespace recursion;
 
-using InWords = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using InNumbers = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using OutWords = nb::ndarray<u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 const HashOps& poseidon2_of(const std::string& name) {
   for (const GoldilocksOps* ops : goldilocks_ops())
     if (name == ops->name) return *ops->poseidon2;
@@ -28,12 +24,12 @@ const HashOps& poseidon2_of(const std::string& name) {
 // A table's rows, to be copied without the interpreter's lock: a circuit's take tens of megabytes.
 template <class Row>
 struct Rows {
-  InNumbers array;
+  In32 array;
   std::vector<Row>& to;
   size_t count;
 
   Rows(const nb::dict& tables, const char* name, std::vector<Row>& to)
-      : array(nb::cast<InNumbers>(tables[name])), to(to), count(count_of(array, sizeof(Row) / sizeof(u32), name)) {
+      : array(nb::cast<In32>(tables[name])), to(to), count(count_of(array, sizeof(Row) / sizeof(u32), name)) {
     static_assert(std::is_trivially_copyable_v<Row> && sizeof(Row) % sizeof(u32) == 0, "a row is words");
   }
 
@@ -66,7 +62,7 @@ void make(Circuit* self, u32 wires, u32 messages, InBytes kinds, nb::dict tables
 
 // Levels, header, rows, width, path. The arrays are the caller's, and must be taken as they are: a copy would not live on.
 TreeOpening opening_of(const nb::tuple& given) {
-  const auto words = [&](size_t place) { return nb::cast<InWords>(given[place], false); };
+  const auto words = [&](size_t place) { return nb::cast<InWords>(given[place]); };
   const InWords header = words(1), rows = words(2), path = words(4);
   const size_t width = nb::cast<size_t>(given[3]);
   return {nb::cast<std::vector<int>>(given[0]), words_of(header), rows.data(), count_of(rows, width, "rows"), width,

@@ -18,9 +18,9 @@ using rows::Ext;
 using rows::Matrix;
 using rows::RowCode;
 
-using InWords = nb::ndarray<const u64, nb::c_contig, nb::device::cpu>;
-using OutWords = nb::ndarray<u64, nb::c_contig, nb::device::cpu>;
-using Code = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using InArray = Array<const u64>;
+using OutArray = Array<u64>;
+using Code = Array<const std::int32_t, nb::ndim<2>>;
 
 constexpr int MAX_LOG = gl::TWO_ADICITY;
 
@@ -35,16 +35,16 @@ int log2_of(size_t n, const char* what) {
   return log;
 }
 
-Ext ext(const InWords& a, const char* what) {
+Ext ext(const InArray& a, const char* what) {
   require(a.size() == 3, what);
   const Ext e = {{a.data()[0], a.data()[1], a.data()[2]}};
   for (u64 c : e.c) require(c < gl::P, what);
   return e;
 }
 
-std::vector<Matrix> matrices_of(const std::vector<InWords>& arrays) {
+std::vector<Matrix> matrices_of(const std::vector<InArray>& arrays) {
   std::vector<Matrix> all;
-  for (const InWords& a : arrays) {
+  for (const InArray& a : arrays) {
     require(a.ndim() == 3, "matrix: not (width, cosets, n)");
     all.push_back({a.data(), a.shape(0), a.shape(1), a.shape(2)});
   }
@@ -64,8 +64,8 @@ RowCode make_code(const std::vector<u32>& widths, Code code, const std::vector<u
   return RowCode({widths, code.data(), code.shape(0), constants, scalars, outputs, fold.has_value(), fold.value_or(0)});
 }
 
-void evaluate(const Rows& self, const RowCode& code, const std::vector<InWords>& inputs, InWords scalars,
-              std::optional<InWords> factors, OutWords out) {
+void evaluate(const Rows& self, const RowCode& code, const std::vector<InArray>& inputs, InArray scalars,
+              std::optional<InArray> factors, OutArray out) {
   require(out.ndim() == 3 && out.shape(0) == code.output_columns(), "out: wrong shape");
   const size_t cosets = out.shape(1), n = out.shape(2);
   log2_of(n, "out: the height is not a power of two");
@@ -85,7 +85,7 @@ void evaluate(const Rows& self, const RowCode& code, const std::vector<InWords>&
   self.ops.evaluate(code, matrices, values.data(), cosets, n, factors ? factors->data() : nullptr, out.data());
 }
 
-void divide(const Rows& self, InWords a, InWords b, OutWords out) {
+void divide(const Rows& self, InArray a, InArray b, OutArray out) {
   require(out.ndim() == 2 && out.shape(0) % 3 == 0, "out: not (3 m, n)");
   log2_of(out.shape(1), "out: the height is not a power of two");
   require(a.size() == out.size() && b.size() == out.size(), "operands: wrong length");
@@ -93,7 +93,7 @@ void divide(const Rows& self, InWords a, InWords b, OutWords out) {
   self.ops.divide(a.data(), b.data(), out.data(), out.shape(0) / 3, out.shape(1));
 }
 
-void selectors(const Rows& self, int log_n, int log_blowup, int log_cosets, OutWords out) {
+void selectors(const Rows& self, int log_n, int log_blowup, int log_cosets, OutArray out) {
   require(0 <= log_n && 0 <= log_blowup && log_n <= MAX_LOG && log_blowup <= MAX_LOG - log_n && 0 <= log_cosets &&
               log_cosets <= log_blowup,
           "selectors: out of range");
@@ -102,7 +102,7 @@ void selectors(const Rows& self, int log_n, int log_blowup, int log_cosets, OutW
   self.ops.selectors(log_n, log_blowup, log_cosets, out.data());
 }
 
-void running_sum(const Rows& self, InWords terms, OutWords sums, OutWords total) {
+void running_sum(const Rows& self, InArray terms, OutArray sums, OutArray total) {
   require(terms.ndim() == 2 && terms.shape(0) % 3 == 0, "terms: not (3 m, n)");
   const size_t n = terms.shape(1);
   log2_of(n, "terms: the height is not a power of two");
@@ -112,7 +112,7 @@ void running_sum(const Rows& self, InWords terms, OutWords sums, OutWords total)
   std::copy_n(sum.c, 3, total.data());
 }
 
-void evaluate_at(const Rows& self, const std::vector<InWords>& arrays, InWords point, bool next_row, OutWords out) {
+void evaluate_at(const Rows& self, const std::vector<InArray>& arrays, InArray point, bool next_row, OutArray out) {
   const std::vector<Matrix> matrices = matrices_of(arrays);
   size_t columns = 0;
   for (const Matrix& m : matrices) {
@@ -126,7 +126,7 @@ void evaluate_at(const Rows& self, const std::vector<InWords>& arrays, InWords p
   self.ops.evaluate_at(matrices, at, next_row, out.data());
 }
 
-void combine(const Rows& self, const std::vector<InWords>& arrays, InWords weights, OutWords out) {
+void combine(const Rows& self, const std::vector<InArray>& arrays, InArray weights, OutArray out) {
   require(out.ndim() == 2 && out.shape(0) == 3, "out: not (3, n)");
   const size_t n = out.shape(1);
   log2_of(n, "out: the height is not a power of two");
@@ -142,10 +142,10 @@ void combine(const Rows& self, const std::vector<InWords>& arrays, InWords weigh
 }
 
 // openings: (index of a group, point, weights, value)
-using OpeningArgs = std::tuple<size_t, InWords, InWords, InWords>;
+using OpeningArgs = std::tuple<size_t, InArray, InArray, InArray>;
 
-void deep(const Rows& self, const std::vector<std::vector<InWords>>& groups, const std::vector<OpeningArgs>& openings,
-          OutWords out) {
+void deep(const Rows& self, const std::vector<std::vector<InArray>>& groups, const std::vector<OpeningArgs>& openings,
+          OutArray out) {
   require(out.ndim() == 3 && out.shape(0) == 3, "out: not (3, B, n)");
   const size_t blowup = out.shape(1), n = out.shape(2);
   require(log2_of(n, "out: the height is not a power of two") + log2_of(blowup, "out: the blow-up is not a power of two") <=
@@ -153,7 +153,7 @@ void deep(const Rows& self, const std::vector<std::vector<InWords>>& groups, con
           "out: too large");
   std::vector<std::vector<Matrix>> matrices;
   std::vector<size_t> widths;
-  for (const std::vector<InWords>& group : groups) {
+  for (const std::vector<InArray>& group : groups) {
     matrices.push_back(matrices_of(group));
     widths.push_back(0);
     for (const Matrix& m : matrices.back()) {
@@ -171,7 +171,7 @@ void deep(const Rows& self, const std::vector<std::vector<InWords>>& groups, con
   self.ops.deep(matrices, points, blowup, n, out.data());
 }
 
-void fold(const Rows& self, InWords codeword, int log_arity, InWords beta, std::optional<InWords> add, OutWords out) {
+void fold(const Rows& self, InArray codeword, int log_arity, InArray beta, std::optional<InArray> add, OutArray out) {
   require(codeword.ndim() == 3 && codeword.shape(0) == 3, "codeword: not (3, B, n)");
   const int log_blowup = log2_of(codeword.shape(1), "codeword: the blow-up is not a power of two");
   const int log_n = log2_of(codeword.shape(2), "codeword: the height is not a power of two");

@@ -13,10 +13,24 @@ namespace dp {
 
 namespace nb = nanobind;
 
-// Arrays cross as flat bytes: they may be views of a mapped file, unaligned and read-only. kernels/interface has checked
+// An array that crosses as it is. Of one of another type or layout nanobind would make a copy: its values would be converted,
+// and what is written there would be lost. So that is a TypeError.
+template <class T, class... Shape>
+struct Array : nb::ndarray<T, Shape..., nb::c_contig, nb::device::cpu> {
+  using Base = nb::ndarray<T, Shape..., nb::c_contig, nb::device::cpu>;
+  Array() = default;
+  Array(const Base& array) : Base(array) {}
+};
+template <class T>
+using Flat = Array<T, nb::ndim<1>>;
+
+// Most arrays cross as flat bytes: they may be views of a mapped file, unaligned and read-only. kernels/interface has checked
 // shapes and types; the functions check lengths again, because they hold pointers.
-using InBytes = nb::ndarray<const u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using OutBytes = nb::ndarray<u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using InBytes = Flat<const u8>;
+using OutBytes = Flat<u8>;
+using In32 = Flat<const u32>;
+using InWords = Flat<const u64>;
+using OutWords = Flat<u64>;
 
 template <class Array>
 size_t count_of(const Array& array, size_t item, const char* what) {
@@ -59,3 +73,22 @@ void bind_recursion(nb::module_& m);
 void bind_wrap_witness(nb::module_& m);
 
 }  // namespace dp
+
+namespace nanobind::detail {
+
+template <class T, class... Shape>
+struct type_caster<dp::Array<T, Shape...>> {
+  using Given = dp::Array<T, Shape...>;
+  using Base = type_caster<typename Given::Base>;
+  NB_TYPE_CASTER(Given, Base::Name)
+
+  template <class Flags>
+  bool from_python(handle src, Flags flags, cleanup_list* cleanup) noexcept {
+    Base caster;
+    if (!caster.from_python(src, flags & ~(Flags)cast_flags::convert, cleanup)) return false;
+    value = Given(caster.value);
+    return true;
+  }
+};
+
+}  // namespace nanobind::detail

@@ -2,26 +2,21 @@
 // checks shapes and describes the arrays.
 #include "curve/pairing.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bindings.h"
 #include "curve/glv.h"
 #include "curve/linear_combination.h"
 #include "towers.h"
 
-namespace nb = nanobind;
-
 namespace dp {
 namespace {
 
-using Rows = nb::ndarray<const u64, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using OutRows = nb::ndarray<u64, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Rows = Array<const u64, nb::ndim<2>>;
+using OutRows = Array<u64, nb::ndim<2>>;
 
 template <class T, class Array>
 std::vector<T> load(const Array& rows) {
