@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from distprove.system import StepTimes
+from kernels.interface.backend import Backend
 
 
 @dataclass
@@ -34,3 +35,15 @@ class Steps:
             yield
             if self.settle is not None:
                 self.settle()
+
+
+@contextmanager
+def measured(backend: Backend) -> Iterator[Steps]:
+    """The steps of a proof on a backend. At the end their times have what the backend computed and copied meanwhile."""
+    traffic, busy, steps = backend.traffic.snapshot(), backend.watch_busy(), Steps()
+    try:
+        yield steps
+    finally:
+        busy.end()
+    times, moved = steps.times, backend.traffic.since(traffic)
+    times.on_device, times.to_device, times.to_host = busy.time(), moved.to_device, moved.to_host

@@ -30,7 +30,7 @@ from distprove.stark.provable import check_made, check_program, check_queries
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.whole_job import check_output
-from distprove.steps import Steps
+from distprove.steps import Steps, measured
 from distprove.system import MemoryUse, Partition, PartitionId, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
@@ -334,22 +334,17 @@ class StarkProver:
         challenge = context_of(partition).challenge if challenge is None else challenge
         if challenge is None:
             raise UsageError("a STARK partition is proven under its job's challenge")
-        traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
-        steps = Steps()
-        committed = self._kept.pop(partition.id, None)
-        if committed is not None and not (
-            self._can_prove(committed) and self._complete(committed, partition, witness, steps)
-        ):
-            committed = None
-        if committed is None:
-            committed = self._commit(partition, witness, steps)
-        self._backend.watch_memory()
-        record = self._prove(committed, challenge, steps)
-        busy.end()
-        steps.times.on_device = busy.time()
-        moved = self._backend.traffic.since(traffic)
+        with measured(self._backend) as steps:
+            committed = self._kept.pop(partition.id, None)
+            if committed is not None and not (
+                self._can_prove(committed) and self._complete(committed, partition, witness, steps)
+            ):
+                committed = None
+            if committed is None:
+                committed = self._commit(partition, witness, steps)
+            self._backend.watch_memory()
+            record = self._prove(committed, challenge, steps)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, record)
-        steps.times.to_device, steps.times.to_host = moved.to_device, moved.to_host
         proving = self._used()
         peak = None if committed.peak is None or proving is None else max(committed.peak, proving)
         steps.times.memory = MemoryUse(committed.plan.name, committed.plan.peak, peak)

@@ -31,7 +31,7 @@ from distprove.stark.openvm.stated import hex_of
 from distprove.stark.openvm.traces import TRACES_FORMAT, AirTrace, StagedTrace, parse_traces, shape_of
 from distprove.stark.openvm.verifier import verify
 from distprove.stark.plan import MemoryPlan, usable
-from distprove.steps import Steps
+from distprove.steps import Steps, measured
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory
@@ -171,21 +171,17 @@ class SwirlProver:
             kept = (root.tobytes() for trace in shape.traces for root in trace.own_roots)
             self._parts.make_room(self._budget - plan.peak, kept)
         self._backend.watch_memory()
-        traffic, busy, steps = self._backend.traffic.snapshot(), self._backend.watch_busy(), Steps()
         try:
-            proof = prove(self._backend.openvm, self._key, traces, steps, self._parts)
+            with measured(self._backend) as steps:
+                proof = prove(self._backend.openvm, self._key, traces, steps, self._parts)
         except UnbalancedBuses as error:
             raise UnsatisfiedWitness(f"partition {partition.name}: {self._violated(traces) or error}") from None
         except UsageError as error:
             raise UnsatisfiedWitness(f"partition {partition.name}: {error}") from None
-        finally:
-            busy.end()
-        times, moved = steps.times, self._backend.traffic.since(traffic)
-        times.on_device, times.to_device, times.to_host = busy.time(), moved.to_device, moved.to_host
         peak = self._backend.memory_peak()
         ahead = sum(trace_bytes(staged.shape) for staged in tuple(self._staged) if staged.partition is not partition)
-        times.memory = MemoryUse(plan.name, plan.peak, None if peak is None else peak - ahead)
-        return partition_proof(partition.name, partition.digest, proof), times
+        steps.times.memory = MemoryUse(plan.name, plan.peak, None if peak is None else peak - ahead)
+        return partition_proof(partition.name, partition.digest, proof), steps.times
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
         """Raise UnsatisfiedWitness, which names AIR, constraint or interaction, and row, if the traces violate the key.

@@ -42,7 +42,7 @@ from distprove.stark.recursion.tree_keys import keys_of_tree, node_key
 from distprove.stark.recursion.whole import listed, verify_whole, whole_of
 from distprove.stark.recursion.work import check_work, leaf_wires
 from distprove.stark.system import SharedFiles, StarkSynthesiser, context_of
-from distprove.steps import Steps
+from distprove.steps import Steps, measured
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
@@ -289,18 +289,12 @@ class OneProofProver(MultilinearProver):
         if not partition.needs:
             return super().prove_partition(partition, witness, challenge)
         kind = Kind.from_record(partition.source["kind"], self._key.key, partition.name)
-        traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
-        steps = Steps()
         self._backend.watch_memory()
         try:
-            proven, memory = self._prove_node(kind, partition, steps)
+            with measured(self._backend) as steps:
+                proven, steps.times.memory = self._prove_node(kind, partition, steps)
         except UsageError as error:  # such a tree has no keys, which is no fault of this prover
             raise InputError(f"{partition.name}: {error}") from None
-        busy.end()
-        steps.times.on_device = busy.time()
-        moved = self._backend.traffic.since(traffic)
-        steps.times.to_device, steps.times.to_host = moved.to_device, moved.to_host
-        steps.times.memory = memory
         return PartitionProof(partition.name, partition.digest, proven.public, node_data(kind, proven)), steps.times
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
