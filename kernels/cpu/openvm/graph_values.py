@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,46 +23,20 @@ _CELLS = (
 )
 
 
-class Ring(Protocol):
-    """The products of values at points: base elements (...,) or extension elements (..., 4)."""
+@dataclass(frozen=True)
+class Ring:
+    """Values at points: base elements (...,), or elements of the extension (..., 4)."""
 
     kernels: BabyBearKernels
     item: int
     """Number of the last axes of a value that are one element's: 0 or 1."""
 
-    def mul(self, a: Elements, b: Elements) -> Elements: ...
-
-    def constant(self, value: int) -> Elements: ...
-
-
-class BaseRing:
-    """Points of the base field: values (...,)."""
-
-    item = 0
-
-    def __init__(self, k: BabyBearKernels) -> None:
-        self.kernels = k
-
     def mul(self, a: Elements, b: Elements) -> Elements:
-        return self.kernels.mul(a, b)
+        return self.kernels.ext_mul(a, b) if self.item else self.kernels.mul(a, b)
 
     def constant(self, value: int) -> Elements:
-        return np.asarray(value, dtype=np.uint32)
-
-
-class ExtensionRing:
-    """Points of the extension: values (..., 4)."""
-
-    item = 1
-
-    def __init__(self, k: BabyBearKernels) -> None:
-        self.kernels = k
-
-    def mul(self, a: Elements, b: Elements) -> Elements:
-        return self.kernels.ext_mul(a, b)
-
-    def constant(self, value: int) -> Elements:
-        return ext(np.asarray(value, dtype=np.uint32))
+        found = np.asarray(value, dtype=np.uint32)
+        return ext(found) if self.item else found
 
 
 class Plan:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kernels.cpu.openvm.graph_values import BaseRing, ExtensionRing, Plan, evaluate
+from kernels.cpu.openvm.graph_values import Plan, Ring, evaluate
 from kernels.cpu.openvm.tables import eq_table
 from kernels.interface.babybear import BabyBearKernels, line
 from kernels.interface.openvm_rules import (
@@ -57,7 +57,7 @@ class CpuRules(OpenVmRules):
             above, below = numerators[room].reshape(own, rows), denominators[room].reshape(own, rows, 4)
             for first, cells in blocks(table, plan, log_skip, BLOCK_CELLS):
                 begin, end = first << log_skip, (first + cells.shape[1]) << log_skip
-                for number, value in enumerate(evaluate(plan, bound, cells, table.public, BaseRing(self._k))):
+                for number, value in enumerate(evaluate(plan, bound, cells, table.public, Ring(self._k, 0))):
                     if number % 2:
                         below[number // 2, begin:end] = value.reshape(-1, 4)
                     else:
@@ -91,7 +91,7 @@ class CpuRounds(RuleRounds):
             sums = np.zeros((len(bound.constants), count, 1 << self._log_skip, 4), dtype=np.uint32)
             for first, cells in blocks(table, plan, self._log_skip, BLOCK_CELLS // max(1, count)) if count else ():
                 further, weights = self._on_cosets(cells, count), eq[first : first + cells.shape[1], None, None]
-                for number, value in enumerate(evaluate(plan, bound, further, table.public, BaseRing(self._k))):
+                for number, value in enumerate(evaluate(plan, bound, further, table.public, Ring(self._k, 0))):
                     sums[number] = add(sums[number], total(self._k.ext_mul(value, weights), 0))
             found.append(sums)
         return found
@@ -150,7 +150,7 @@ class CpuRounds(RuleRounds):
         """The sums of the forms with the first variable at 1, 2, ... `points`, each over all tables with a variable
         left, and the sum of those of all tables whose last variable was bound before this round, (points + 1, 4)."""
         number, found = len(self._bound), np.zeros((points + 1, 4), dtype=np.uint32)
-        ring = ExtensionRing(self._k)
+        ring = Ring(self._k, 1)
         for table, bound, cells, n in zip(self._tables, self._forms, self._cells, self._variables, strict=True):
             plan = self._rules.plan(bound.program)
             if number < n:
