@@ -1,6 +1,4 @@
 // Python bindings of the BabyBear kernels. Elements are canonical uint32; see kernels/cpu/babybear.py for the shapes.
-#include <atomic>
-
 #include "babybear_hash.h"
 #include "babybear_matmul.h"
 #include "babybear_ntt.h"
@@ -259,19 +257,10 @@ u32 grind(Pool& pool, In32 words, In32 state, int position, int bits) {
   if (position < 0 || position >= RATE) throw std::invalid_argument("position: out of range");
   if (bits < 0 || bits > 30) throw std::invalid_argument("bits: out of range");
   const u32* begin = state.data();
-  constexpr u64 PIECE = 512;
-  std::atomic<u64> next{0}, least{bb::P};
   nb::gil_scoped_release release;
-  pool.run((size_t)pool.threads(), [&](size_t, int) {
-    for (u64 first = next.fetch_add(PIECE); first < least.load(); first = next.fetch_add(PIECE)) {
-      const size_t n = std::min(PIECE, bb::P - first), found = babybear_grind(with, begin, position, (u32)first, n, bits);
-      if (found == n) continue;
-      u64 known = least.load();
-      while (first + found < known && !least.compare_exchange_weak(known, first + found)) {
-      }
-    }
+  return (u32)least_hit(pool, bb::P, 512, [&](u64 first, size_t n) {
+    return babybear_grind(with, begin, position, (u32)first, n, bits);
   });
-  return (u32)least.load();
 }
 
 }  // namespace

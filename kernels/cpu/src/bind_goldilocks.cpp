@@ -2,8 +2,6 @@
 // uint64; see kernels/cpu/goldilocks/transforms.py and kernels/cpu/goldilocks/merkle.py for the shapes.
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
-
 #include "bindings.h"
 #include "goldilocks_lde.h"
 #include "goldilocks_multilinear.h"
@@ -328,20 +326,9 @@ u64 grind(Pool& pool, const std::string& set, const std::string& hash, u64 tag, 
   const HashOps& ops = hash_of(ops_of(set), hash);
   expect(seed, 4, "seed");
   if (bits < 0 || bits > 64) throw std::invalid_argument("bits: out of range");
-  constexpr u64 PIECE = 1024;
   const u64* words = seed.data();
-  std::atomic<u64> next{0}, least{~(u64)0};
   nb::gil_scoped_release release;
-  pool.run((size_t)pool.threads(), [&](size_t, int) {
-    for (u64 first = next.fetch_add(PIECE); first < least.load(); first = next.fetch_add(PIECE)) {
-      const size_t found = ops.grind(tag, words, first, PIECE, bits);
-      if (found == PIECE) continue;
-      u64 known = least.load();
-      while (first + found < known && !least.compare_exchange_weak(known, first + found)) {
-      }
-    }
-  });
-  return least.load();
+  return least_hit(pool, ~(u64)0, 1024, [&](u64 first, size_t n) { return ops.grind(tag, words, first, n, bits); });
 }
 
 }  // namespace

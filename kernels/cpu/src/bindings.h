@@ -4,6 +4,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 
@@ -57,6 +59,22 @@ inline CsrView csr_view(const InBytes& row_ptr, const InBytes& columns, const In
   expect(value_index, columns.size(), "value_index");
   const size_t distinct = count_of(values, bytes, "values");
   return {ends - 1, cols, nnz, distinct, row_ptr.data(), columns.data(), value_index.data(), values.data()};
+}
+
+// The least hit below `limit`, or `limit`. search(first, n) returns the place of the first hit among n numbers from `first` on,
+// or n.
+template <class Search>
+u64 least_hit(Pool& pool, u64 limit, u64 piece, const Search& search) {
+  std::atomic<u64> next{0}, least{limit};
+  pool.run((size_t)pool.threads(), [&](size_t, int) {
+    for (u64 first = next.fetch_add(piece); first < least.load(); first = next.fetch_add(piece)) {
+      const u64 n = std::min(piece, limit - first), found = search(first, n);
+      u64 known = least.load();
+      while (found < n && first + found < known && !least.compare_exchange_weak(known, first + found)) {
+      }
+    }
+  });
+  return least.load();
 }
 
 void bind_fields(nb::module_& m);
