@@ -23,6 +23,7 @@ from actors.backends import BackendChoice
 from distprove.errors import InputError
 from distprove.formats.sampled import sample, sample_at
 from distprove.system import ProofSystem, Witness
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +43,7 @@ class SentWitness(NamedTuple):
     arrays: dict[str, Sent]
 
     def __repr__(self) -> str:
-        return f"<SentWitness: {self.name}, {self.nbytes} bytes>"
+        return f"<SentWitness: {self.name}, {count_of(self.nbytes, 'byte')}>"
 
 
 @dataclass(frozen=True)

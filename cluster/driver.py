@@ -59,6 +59,7 @@ from distprove.system import (
 )
 from distprove.wanted import require_wanted
 from kernels.host.private import NotPrivate, temporary_root
+from kernels.host.units import count_of
 
 
 def drive(
@@ -128,7 +129,8 @@ def drive(
             if failed:
                 more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
                 raise JobFailed(
-                    f"{len(failed)} of {len(plan)} partitions failed: {failed[0].name}: {failed[0].error}{more}",
+                    f"{len(failed)} of {count_of(len(plan), 'partition')} failed: {failed[0].name}: "
+                    f"{failed[0].error}{more}",
                     [partition.error_kind for partition in failed],
                 )
 

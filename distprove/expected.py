@@ -24,6 +24,7 @@ from distprove.formats.files import read_bounded
 from distprove.formats.visible import visible
 from distprove.proof import MAX_PUBLIC_BYTES
 from distprove.system import PartitionProof
+from kernels.host.units import count_of
 
 MAX_BYTES = 1 << 26
 """Maximum size of a file of expected values."""
@@ -164,7 +165,8 @@ class ExpectedPublic:
         if self.only is not None:
             if len(partitions) != 1:
                 raise InvalidProof(
-                    f"the proof holds, and is of {len(partitions)} partitions; {self.what} has the values of one. For "
+                    f"the proof holds, and is of {count_of(len(partitions), 'partition')}; {self.what} has the "
+                    f"values of one. For "
                     f"several it has {SEVERAL}"
                 )
             return self._require_all(partitions[0], self.only)

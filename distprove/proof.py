@@ -61,6 +61,7 @@ from distprove.system import (
     VerifiesInPython,
     VerifiesJob,
 )
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -203,7 +204,10 @@ class Proof:
         """What it is of, without its bytes."""
         names = [p.name for p in self.partitions]
         shown = ", ".join(names if len(names) <= 4 else [*names[:3], "..."])
-        return f"<Proof: {self.system}, {len(names)} partitions ({shown}), job {self.job_digest.hex()[:16]}...>"
+        return (
+            f"<Proof: {self.system}, {count_of(len(names), 'partition')} ({shown}), job "
+            f"{self.job_digest.hex()[:16]}...>"
+        )
 
     def _repr_html_(self) -> str:
         names = [partition.name for partition in self.partitions]

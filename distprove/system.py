@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from distprove.formats import canonical
 from distprove.wanted import require_wanted
+from kernels.host.units import count_of
 from kernels.interface.busy import DeviceTime
 
 if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
@@ -123,7 +124,7 @@ class PartitionProof:
         return {name: value for name, value in vars(self).items() if name != "_encoded"}
 
     def __repr__(self) -> str:
-        return f"<PartitionProof: {self.name}, {len(self.public)} public values>"
+        return f"<PartitionProof: {self.name}, {count_of(len(self.public), 'public value')}>"
 
 
 Step = tuple[str, float, float]

@@ -25,7 +25,7 @@ from distprove.proof import (
 )
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Compares, Explains, KnowsWeakness
-from kernels.host.units import format_bits
+from kernels.host.units import count_of, format_bits
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +69,7 @@ class Verified:
         key = "given" if self.key_given else own
         wrap = "" if self.wrap is None else f", wrapped under key {self.wrap.key_digest.hex()[:16]}..."
         return (
-            f"<Verified: {self.system}, {self.partitions} partitions in {self.seconds:.2f} s, key "
+            f"<Verified: {self.system}, {count_of(self.partitions, 'partition')} in {self.seconds:.2f} s, key "
             f"{self.key_digest.hex()[:16]}... ({key}), job {self.job_digest.hex()[:16]}...{wrap}>"
         )
 

@@ -34,6 +34,7 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import available
+from kernels.host.units import count_of
 
 
 class LocalFleet(Fleet):
@@ -262,7 +263,8 @@ def local_devices(settings: ExecutorSettings) -> list[int]:
     if wanted > len(usable) or (settings.backend == name and not usable) or (found and not usable):
         given_up = "".join(f"; {each}" for each in aside.values())
         raise ClusterError(
-            f"{max(1, wanted)} {entry.title} devices asked for, {len(usable)} usable here (see `distprove doctor`)"
+            f"{count_of(max(1, wanted), f'{entry.title} device')} asked for, {len(usable)} usable here (see "
+            f"`distprove doctor`)"
             f"{given_up}"
         )
     return usable[:wanted]

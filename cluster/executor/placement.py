@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from actors.backends import device_backend
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
+from kernels.host.units import count_of
 
 SYNTHESISERS_PER_GPU = 16
 """Most synthesisers for one GPU. A witness takes a CPU many times as long as its proof takes a GPU (60 ms and 4.3 ms
@@ -75,7 +76,9 @@ def shares(devices: int, workers: int | None, per_gpu: int = 1) -> list[int]:
     if workers <= devices:
         return [1] * workers
     if workers % devices:
-        raise ClusterError(f"{workers} provers per node cannot be spread evenly over {devices} GPUs")
+        raise ClusterError(
+            f"{count_of(workers, 'prover')} per node cannot be spread evenly over {count_of(devices, 'GPU')}"
+        )
     return [workers // devices] * workers
 
 
@@ -95,7 +98,10 @@ def place(nodes: list[Node], settings: ExecutorSettings, per_gpu: int = 1) -> tu
     if settings.backend == backend and not on_gpus:
         raise ClusterError(f"backend {backend} was asked for, and the cluster has no GPU to give")
     if settings.gpus and not on_gpus:
-        raise ClusterError(f"{settings.gpus} GPUs were asked for; the cluster has none, or the backend is not for GPUs")
+        raise ClusterError(
+            f"{count_of(settings.gpus, 'GPU was', 'GPUs were')} asked for; the cluster has none, or the backend "
+            f"is not for GPUs"
+        )
     provers = _gpu_provers(nodes, settings, on_gpus, per_gpu) if on_gpus else _cpu_provers(nodes, settings)
     return provers, _synthesisers(nodes, provers, settings)
 
@@ -128,7 +134,8 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str, pe
     if wanted > sum(fed.values()) or not wanted:
         total, most = sum(node.gpus for node in nodes), sum(fed.values())
         raise ClusterError(
-            f"{wanted or 1} GPUs were asked for; the cluster has {total}, of which its CPUs can feed {most}"
+            f"{count_of(wanted or 1, 'GPU was', 'GPUs were')} asked for; the cluster has {total}, of which its "
+            f"CPUs can feed {most}"
         )
     places: list[Place] = []
     for node in nodes:
@@ -139,7 +146,8 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str, pe
         each = shares(used, settings.gpu_workers, provers_fed(per_gpu, used, threads_of(node, settings)))
         if len(each) > 2 * node.cpus - 1:
             raise ClusterError(
-                f"{len(each)} provers per node were asked for; the CPUs of {node.address} cannot feed them"
+                f"{count_of(len(each), 'prover per node was', 'provers per node were')} asked for; the CPUs of "
+                f"{node.address} cannot feed them"
             )
         # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores. Its threads compile the
         # kernels at the start and copy to pinned memory.

@@ -49,6 +49,7 @@ from distprove.host.provenance import identity
 from distprove.host.telemetry import idle_memory
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
+from kernels.host.units import count_of
 
 CALLS = 8
 """Calls that an actor of one key serves at once: one waits for news, the others come and go."""
@@ -243,7 +244,7 @@ class RayFleet(Fleet):
         nodes = self._nodes
         per_gpu = provers_per_gpu(system, self._device_memory)
         provers, synthesisers = place(nodes, self.settings, per_gpu)
-        waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
+        waits_for(f"places for {count_of(len(provers), 'prover')} and {count_of(len(synthesisers), 'synthesiser')}")
         self._calls = CALLS if system is not None else STANDING_CALLS
         self._settle(provers, synthesisers)
         self._expected = {node.id: memory_for_keys() for node in nodes}

@@ -71,6 +71,7 @@ from distprove.proof import (
 )
 from distprove.settings import ExecutorSettings, Settings
 from distprove.system import HasKeyFile, Partition, PartitionProof, PlansChallenge, ProofSystem, VerifiesJob
+from kernels.host.units import count_of
 
 FORMAT = "distprove.run"
 VERSION = 1
@@ -505,7 +506,7 @@ def read_proof(path: Path, *, with_output: bool = True) -> Proof:
         return Proof.read_from(path, with_output=with_output)
     run = StoredRun.read(path)
     plan = {item["name"] for item in run.record["partitions"]}
-    done = f"{len(run.stored() & plan)} of {len(plan)} partitions are proven"
+    done = f"{len(run.stored() & plan)} of {count_of(len(plan), 'partition')} proven"
     if run.folder.has(LOCK) and abandoned_by(run.folder) is None:
         raise InputError(f"{path} is not finished: {done}, and a driver is at work on it")
     raise InputError(f"{path} is not finished: {done}; `distprove resume {quote(str(path))}` does what is missing")

@@ -30,6 +30,7 @@ from cluster.scheduler.workers import Slot, SlotStage, Worker
 from distprove.errors import ClusterError, DistproveError, ResourceError
 from distprove.system import PartitionId
 from kernels.errors import OutOfMemory
+from kernels.host.units import count_of
 
 # -- partitions -------------------------------------------------------------------------------------------------------
 
@@ -264,7 +265,7 @@ def retire(state: State, job: Job, worker: Worker, reason: str) -> None:
     elif was_ready:
         worker.health.given_up += 1
         if worker.health.given_up >= MAX_GIVEN_UP:
-            lose(state, worker, f"{worker.health.given_up} jobs in a row gave it up")
+            lose(state, worker, f"{count_of(worker.health.given_up, 'job')} in a row gave it up")
         elif worker.health.given_up == MAX_GIVEN_UP - 1:
             worker.health.restarted = True
             state.emit(Interrupt(worker.id, job.key, worker.id))
@@ -424,7 +425,7 @@ def look(state: State, queued: frozenset[str]) -> None:
                 reason = f"others have the CPUs or GPUs of {worker.handle.node}"
                 state.note_worker(job, "queued", worker.id, reason)
         if waiting:
-            state.wait(job, f"room on the cluster, for {len(waiting)} of {len(state.live(job))} provers")
+            state.wait(job, f"room on the cluster, for {len(waiting)} of {count_of(len(state.live(job)), 'prover')}")
 
 
 def fail_stranded(state: State, job: Job) -> None:
@@ -495,7 +496,7 @@ def _end(state: State, key: str, worker: Worker, who: str, reason: str) -> None:
         standing.failed_at |= {at} if at is not None else set()
         others = state.live(job) if who == worker.id else worker.synthesisers_of(job.id)
         if standing.hangs >= MAX_HANGS and len(others) > 1:
-            give_up(state, job, worker, who, f"hung {standing.hangs} times, the last: {reason}")
+            give_up(state, job, worker, who, f"hung {count_of(standing.hangs, 'time')}, the last: {reason}")
             given_up = True
     if worker.health.lost is None and (state.standing or not given_up):  # others still use it
         state.emit(Interrupt(worker.id, key, who))

@@ -14,6 +14,7 @@ from cluster.scheduler.rules import OVER, PROVEN, RETRIES, RULES, Fact, Stage
 from cluster.scheduler.workers import Watch, Worker
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, ChecksLong, PartitionId, ProofSystem
+from kernels.host.units import count_of
 
 
 class KeyStage(str, Enum):
@@ -166,7 +167,9 @@ class State:
         if to is Stage.WAITING and rule.charge:
             partition.charged += 1
             if partition.charged > job.max_retries:
-                self.fail(job, partition, f"given up after {job.max_retries + 1} attempts; the last: {reason}")
+                self.fail(
+                    job, partition, f"given up after {count_of(job.max_retries + 1, 'attempt')}; the last: {reason}"
+                )
                 return
         if fact in RETRIES:
             job.report.counters.retries += 1
@@ -242,4 +245,4 @@ class State:
         workers = self.live(job) if job.listens else []
         ready = sum(worker.slot(job.key).ready for worker in workers)
         if ready < len(workers):
-            self.wait(job, f"the key, loaded on {ready} of {len(workers)} provers")
+            self.wait(job, f"the key, loaded on {ready} of {count_of(len(workers), 'prover')}")

@@ -72,6 +72,7 @@ from distprove.formats.names import is_name
 from distprove.formats.plain_data import read
 from distprove.formats.visible import bounded
 from distprove.proof import MAX_BYTES, MAX_OUTPUT
+from kernels.host.units import count_of
 
 Answer = TypeVar("Answer")
 
@@ -245,7 +246,9 @@ class Client:
                 while chunk := response.read(CHUNK):
                     size += len(chunk)
                     if size > most:
-                        raise FormatError(f"the service sends more than the {most} bytes that a file of a job may have")
+                        raise FormatError(
+                            f"the service sends more than the {count_of(most, 'byte')} that a file of a job may have"
+                        )
                     file.write(chunk)
                 _require_whole(response)
             return path

@@ -23,6 +23,7 @@ from distprove.formats.visible import bounded
 from distprove.job import Job, options_of
 from distprove.registry import entry_of
 from distprove.settings import ExecutorSettings
+from kernels.host.units import count_of
 
 MAX_TITLE, MAX_PATH = 1000, 4096
 """Characters of a title, which is kept and told in every list of jobs, and of a path. The kernel opens no longer path,
@@ -213,7 +214,7 @@ def digest_of(request: JobRequest, key: bytes, limits: Limits) -> bytes:
             "a job is made of what JSON has: objects, lists, strings of UTF-8, numbers, true, false, null"
         ) from None
     if len(text) > limits.request_bytes:
-        raise UsageError(f"a job has at most {limits.request_bytes} bytes as JSON, not {len(text)}")
+        raise UsageError(f"a job has at most {count_of(limits.request_bytes, 'byte')} as JSON, not {len(text)}")
     return hashlib.blake2b(text, key=key, digest_size=32).digest()
 
 

@@ -84,6 +84,7 @@ from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 from distprove.wanted import unless
+from kernels.host.units import count_of
 
 ATTEMPTS = 4
 """Times that a job is begun, at most, when it loses all its workers, or finds no memory beside other jobs."""
@@ -863,8 +864,10 @@ class Service:
         ):
             return
         after = self._pause()
-        what = f"{len(self._waiting)} jobs" + (f" with {self._nbytes} bytes of inputs" if nbytes else "")
-        raise QueueFull(f"{what} wait already; try again in {after:.0f} s", after)
+        what = count_of(len(self._waiting), "job") + (
+            f" with {count_of(self._nbytes, 'byte')} of inputs" if nbytes else ""
+        )
+        raise QueueFull(f"the queue is full, with {what}; try again in {after:.0f} s", after)
 
     def _pause(self) -> float:
         """Seconds after which to ask again when the queue is full: the time in which a job ended lately."""

@@ -34,6 +34,7 @@ from distprove.circuits.schedule import scheduled
 from distprove.circuits.templates import DealtInstances, Sides, Template, TemplateInstances, single_runs
 from distprove.errors import UsageError
 from distprove.groth16.templated import TemplatedSystem
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve
 
 Kind = Literal["output", "public", "private"]
@@ -145,12 +146,14 @@ class CircuitBuilder:
         decompositions. Raises UsageError.
         """
         if not 1 <= count < self.field.bits:
-            raise UsageError(f"a decomposition has 1 to {self.field.bits - 1} bits, not {count}")
+            raise UsageError(f"a decomposition has 1 to {count_of(self.field.bits - 1, 'bit')}, not {count}")
         first, wires = self.new_wires(value.lanes * count)
         self.add_step(Decompose(first, count, value, 0, count))
         bits = [wires[k::count] for k in range(count)]
         self.constrain(wires, wires, wires)
-        self.assert_equal(weighted_sum([1 << k for k in range(count)], bits), value, f"value fits {count} bits")
+        self.assert_equal(
+            weighted_sum([1 << k for k in range(count)], bits), value, f"value fits {count_of(count, 'bit')}"
+        )
         return bits
 
     def assert_product(self, a: Linear, b: Linear, c: Linear, label: str) -> None:
@@ -206,10 +209,10 @@ class CircuitBuilder:
         """
         for inputs in groups:
             if len(inputs) != template.inputs:
-                raise UsageError(f"the template takes {template.inputs} inputs, not {len(inputs)}")
+                raise UsageError(f"the template takes {count_of(template.inputs, 'input')}, not {len(inputs)}")
         lanes = [common_lanes(*inputs) for inputs in groups]
         if lanes != [len(range(k, sum(lanes), len(groups))) for k in range(len(groups))]:
-            raise UsageError(f"groups of {lanes} lanes cannot be dealt in turn")
+            raise UsageError(f"groups whose lanes are {lanes} cannot be dealt in turn")
         step = template.own * len(groups)
         dealt = DealtInstances(
             tuple(

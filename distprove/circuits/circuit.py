@@ -12,6 +12,7 @@ from distprove.circuits.schedule import Schedule
 from distprove.errors import WitnessGenerationError
 from distprove.groth16.inputs import Inputs, flatten, signals
 from distprove.groth16.r1cs import R1cs
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array, Empty
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Field
@@ -141,5 +142,7 @@ def encoded(inputs: Inputs, given: Sequence[Signal], field: Field, number: int =
         if not count:
             raise WitnessGenerationError(f"input signal {signal.name!r} is missing")
         if count != signal.lanes:
-            raise WitnessGenerationError(f"input signal {signal.name!r} takes {signal.lanes} values, not {count}")
+            raise WitnessGenerationError(
+                f"input signal {signal.name!r} takes {count_of(signal.lanes, 'value')}, not {count}"
+            )
     return np.frombuffer(b"".join(found.values()), "<u8").reshape(-1, field.limbs)

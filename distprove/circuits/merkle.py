@@ -21,6 +21,7 @@ from distprove.circuits.gadgets import swap
 from distprove.circuits.linear import Linear
 from distprove.circuits.poseidon import poseidon, poseidon_hash
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, Field
 
 DEPTH = 20
@@ -73,7 +74,7 @@ class MembershipTree:
 
     def __init__(self, field: Field, members: Sequence[int], depth: int = DEPTH) -> None:
         if not 0 < len(members) <= 1 << depth:
-            raise UsageError(f"a tree of depth {depth} has 1 to {1 << depth} members, not {len(members)}")
+            raise UsageError(f"a tree of depth {depth} has 1 to {count_of(1 << depth, 'member')}, not {len(members)}")
         self._secrets = tuple(members)
         self._empty = [0]
         self._levels = [[poseidon_hash(field, [secret]) for secret in members]]

@@ -13,7 +13,7 @@ from distprove.cli.backends import Computing
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson, Overwrite, Reads, Writes, run_files, takes_groups
 from distprove.errors import UsageError
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,8 @@ def _aggregate_groth16(
     else:
         size = format_bytes(destination.stat().st_size)
         out().print(
-            f"[bold]{escape(str(destination))}[/]  {size}: {made.count} proofs in {len(made.aggregate)} bytes, "
+            f"[bold]{escape(str(destination))}[/]  {size}: {count_of(made.count, 'proof')} in "
+            f"{count_of(len(made.aggregate), 'byte')}, "
             f"{made.curve.title}, in {format_seconds(seconds)}"
         )
     _warn_of(made, weakness)
@@ -158,7 +159,7 @@ def _aggregate_sectors(
         facts = {"bytes": len(made), "proofs": count, "sectors": stated, "insecure": keys.insecure}
         print_json({"out": str(destination), **facts, "weakness": key.weakness, "seconds": seconds})
     else:
-        of = f"{len(sectors)} sectors, {count} proofs in {len(made)} bytes"
+        of = f"{count_of(len(sectors), 'sector')}, {count_of(count, 'proof')} in {count_of(len(made), 'byte')}"
         out().print(f"[bold]{escape(str(destination))}[/]  {of}, in {format_seconds(seconds)}")
         for sector in sectors:
             seed = f"  [dim]seed {sector.seed.hex()}[/]" if sector.has_seed else ""
@@ -231,12 +232,12 @@ def verify_aggregate_file(
         )
     else:
         table = facts_table()
-        table.add_row("result", f"[bold green]verified[/]: an aggregate of {loaded.count} proofs, groth16")
+        table.add_row("result", f"[bold green]verified[/]: an aggregate of {count_of(loaded.count, 'proof')}, groth16")
         table.add_row("key", f"{loaded.key_digest.hex()}\n[dim]given: {escape(str(vk))}[/]")
         table.add_row("keys", f"{loaded.srs_digest.hex()}\n[dim]given: {escape(str(srs_verifier))}[/]")
         origin = "as expected" if expected else "what the file states; --job says which ones you expect"
         for job in loaded.jobs:
-            table.add_row("job", f"{job.digest.hex()}, {job.count} partitions\n[dim]{origin}[/]")
+            table.add_row("job", f"{job.digest.hex()}, {count_of(job.count, 'partition')}\n[dim]{origin}[/]")
         table.add_row("time", format_seconds(seconds))
         out().print(table)
         if show_public:

@@ -15,6 +15,7 @@ from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here, pairs
 from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.formats.owncode import import_named, names_code, own_faults, require_methods
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from distprove.stark.air import Air, AirReport
@@ -159,7 +160,10 @@ def compile_kernels(
     if as_json:
         print_json([{**asdict(row.resources), "source": row.source, "arch": row.arch} for row in rows])
     else:
-        out().print(f"{len(sources)} sources, {len(rows)} kernels, {spilling} with spills; {compilation(rows)}")
+        out().print(
+            f"{count_of(len(sources), 'source')}, {count_of(len(rows), 'kernel')}, {spilling} with spills; "
+            f"{compilation(rows)}"
+        )
 
 
 # -- what is named ----------------------------------------------------------------------------------------------------
@@ -277,20 +281,20 @@ def _provable(loaded: Any, partitions: int | None, blowup: int, *, secret: bool)
 def _sizes(airs: list[AirReport], example: Example) -> str:
     """ "Limbs (16 rows), Ranges (8 rows); 2 partitions" """
     first = example.partitions[0].main
-    rows = ("absent" if main is None else f"{main.shape[1]} rows" for main in first)
+    rows = ("absent" if main is None else count_of(main.shape[1], "row") for main in first)
     tables = ", ".join(f"{air.name} ({each})" for air, each in zip(airs, rows, strict=True))
     count = len(example.partitions)
-    return f"{tables}; {count} partitions" if count > 1 else tables
+    return f"{tables}; {count_of(count, 'partition')}" if count > 1 else tables
 
 
 def _show(air: AirReport) -> None:
     console = out()
     console.print(
         f"[bold]{escape(air.name)}[/]: {air.main_columns} main, {air.preprocessed_columns} preprocessed, "
-        f"{air.auxiliary_columns} auxiliary columns; {air.public_values} public values"
+        f"{count_of(air.auxiliary_columns, 'auxiliary column')}; {count_of(air.public_values, 'public value')}"
     )
     console.print(
-        f"degree {air.degree}: {air.quotient_chunks} quotient chunk{'s' if air.quotient_chunks > 1 else ''} "
+        f"degree {air.degree}: {count_of(air.quotient_chunks, 'quotient chunk')} "
         f"of 3 columns; blow-up {' or '.join(map(str, air.blowups)) or 'above 8 needed'}"
     )
     table = plain_table()

@@ -19,6 +19,7 @@ from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
 from distprove.cli.service_rate import service
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
 
 app = App(
@@ -166,7 +167,10 @@ def versus(
     from distprove.measure import versus as versus_bench
 
     if len(zkey) != len(wtns):
-        raise UsageError(f"{len(zkey)} keys and {len(wtns)} witnesses: each --zkey goes with one --wtns")
+        raise UsageError(
+            f"{count_of(len(zkey), 'key')} and {count_of(len(wtns), 'witness', 'witnesses')}: each --zkey goes "
+            f"with one --wtns"
+        )
     peer = versus_bench.PeerCommand.parse(name, command)
     with measure.opened(device=measure.device) as chosen:
         rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), measure.repeats, tell)

@@ -28,6 +28,7 @@ from distprove.cli.streams import require_written
 from distprove.errors import INTERRUPTED, DistproveError, EnvironmentFailed, InUse, OutputLost, exit_code, typed
 from distprove.formats.visible import INDENT, bounded, shorten_names, visible
 from kernels.errors import BackendError
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -242,7 +243,7 @@ def shown_bytes(content: bytes, where: str) -> str:
     if not content:
         return "none"
     start = content[:MOST_SHOWN]
-    more = f"... ({len(content):,} bytes; {where})" if len(content) > MOST_SHOWN else ""
+    more = f"... ({count_of(len(content), 'byte', grouped=True)}; {where})" if len(content) > MOST_SHOWN else ""
     text = start.rstrip(b"\0").decode("ascii", "replace")
     lines = [f"{start.hex()}{more}", *([f'"{text}"'] if text.isprintable() and text.isascii() else [])]
     return "\n".join(map(escape, lines))

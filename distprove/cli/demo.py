@@ -16,7 +16,7 @@ from distprove.cli.console import escape, format_seconds, out, reports_errors
 from distprove.cli.option_groups import Writes
 from distprove.cli.prove import run_job
 from distprove.errors import UsageError
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 from kernels.maths.curves import BN254
 
 if TYPE_CHECKING:
@@ -50,10 +50,14 @@ def demo(
     console = out()
     _prepare(destination)
 
-    _step(console, 1, f"a group of {partitions} members, and the circuit that proves membership (tree depth {DEPTH})")
+    _step(
+        console,
+        1,
+        f"a group of {count_of(partitions, 'member')}, and the circuit that proves membership (tree depth {DEPTH})",
+    )
     inputs = _make_inputs(console, destination, partitions, threads)
 
-    _step(console, 3, f"prove {partitions} partitions, verify each, bind them into one proof")
+    _step(console, 3, f"prove {count_of(partitions, 'partition')}, verify each, bind them into one proof")
     run = destination / RUN
     job = Job.from_options("groth16", zkey=destination / "membership.zkey", witnesses=inputs, title="distprove demo")
     given = {"local": not ray, "threads": threads, "gpus": gpus}
@@ -88,7 +92,10 @@ def _make_inputs(console: Console, folder: Path, members: int, threads: int | No
     circuit = membership_circuit(BN254, DEPTH)
     tree = MembershipTree(BN254.fr, random_members(BN254.fr, members), DEPTH)
     write_r1cs(folder / "membership.r1cs", circuit.r1cs)
-    console.print(f"   {circuit.r1cs.n_constraints} constraints over {BN254.title}, {circuit.n_wires} wires")
+    console.print(
+        f"   {count_of(circuit.r1cs.n_constraints, 'constraint')} over {BN254.title}, "
+        f"{count_of(circuit.n_wires, 'wire')}"
+    )
 
     _step(console, 2, "a proving key (insecure development set-up: no ceremony, good for a demo and nothing else)")
     scope = secrets.randbits(64)
@@ -110,7 +117,9 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
     vk = folder / "verification_key.json"
     verified = api.verify(run, vk=vk)
     count = verified.partitions
-    console.print(f"   [bold green]verified[/]: {count} partitions in one batch, {format_seconds(verified.seconds)}")
+    console.print(
+        f"   [bold green]verified[/]: {count_of(count, 'partition')} in one batch, {format_seconds(verified.seconds)}"
+    )
     console.print("\nThe same by hand:")
     # The command to type: its path if its environment is not active.
     program = "distprove" if shutil.which("distprove") else os.path.relpath(Path(sys.executable).with_name("distprove"))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import Gpus, Machine, inspect_machine
 from distprove.host.set_aside import CLEARED_BY, remembered
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 State = Literal["ok", "note", "warning", "fault"]
 
@@ -117,7 +117,10 @@ def _native() -> Finding:
     except ImportError as error:
         return Finding("processor", "native code", "fault", str(error), "build it: make setup, or pip install .")
     return Finding(
-        "processor", "native code", "ok", f"{builds[-1]}, the fastest that runs here of {len(builds)} builds"
+        "processor",
+        "native code",
+        "ok",
+        f"{builds[-1]}, the fastest that runs here of {count_of(len(builds), 'build')}",
     )
 
 

@@ -10,7 +10,7 @@ from distprove.cli.console import escape, facts_table, out, print_json, reports_
 from distprove.cli.option_groups import AsJson
 from distprove.errors import ResourceError
 from distprove.host import set_aside
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 if TYPE_CHECKING:
     from distprove.cli.diagnosis import Diagnosis
@@ -59,4 +59,6 @@ def _show(diagnosis: Diagnosis) -> None:
     console.print(f"[bold]A job here uses the {choice.backend} backend[/] ({escape(choice.reason)}):")
     for device in choice.devices:
         console.print(f"  {escape(device)}")
-    console.print(f"  {choice.threads} threads, {format_bytes(choice.memory)} of memory that can be had now")
+    console.print(
+        f"  {count_of(choice.threads, 'thread')}, {format_bytes(choice.memory)} of memory that can be had now"
+    )

@@ -10,7 +10,7 @@ from distprove.cli.backends import open_backend
 from distprove.cli.console import format_seconds, reports_errors, tell
 from distprove.cli.measured import document, show
 from distprove.cli.option_groups import AsJson
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 
 @reports_errors
@@ -47,7 +47,8 @@ def filecoin(
         made = document("filecoin", bench, backend.info(), [found])
     plan = found.plan
     notes = [
-        f"{plan.wires} wires, 2^{plan.log_domain}; {found.partitions} partitions in {format_seconds(found.wall)}, a "
+        f"{count_of(plan.wires, 'wire')}, 2^{plan.log_domain}; {count_of(found.partitions, 'partition')} in "
+        f"{format_seconds(found.wall)}, a "
         f"sector has {found.partitions_of_a_sector}.",
         f"Planned: host {format_bytes(plan.host)}, device {format_bytes(found.device_planned)}, set-up "
         f"{format_bytes(plan.setup)}; set-up took {format_bytes(found.setup_device_peak)} of the device.",

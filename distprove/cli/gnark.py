@@ -12,6 +12,7 @@ from distprove.cli.console import escape, facts_table, out, print_json, reports_
 from distprove.cli.option_groups import AsJson, Overwrite, Reads, Writes, run_files
 from distprove.cli.plain_help import App
 from distprove.errors import InputError, InvalidProof, UsageError
+from kernels.host.units import count_of
 
 app = App(no_args_is_help=True, help="Exchange proofs and verifying keys with gnark.")
 
@@ -69,7 +70,7 @@ def verify(
     table = facts_table()
     table.add_row("result", "verified: 1 proof of gnark")
     table.add_row("curve", key.curve.title)
-    table.add_row("public", f"{len(values)} values")
+    table.add_row("public", count_of(len(values), "value"))
     if trusted.committed:
         table.add_row("commitments", str(len(trusted.committed)))
     table.add_row("key", trusted.digest().hex())
@@ -95,7 +96,7 @@ def export(
     if loaded.system != "groth16":
         raise UsageError(f"gnark verifies proofs of groth16, and this one is of {loaded.system}")
     names = export_for_gnark(loaded, destination)
-    out().print(f"{len(names)} partitions in {escape(str(destination))}, with {GNARK_KEY}")
+    out().print(f"{count_of(len(names), 'partition')} in {escape(str(destination))}, with {GNARK_KEY}")
     if (hashed := loaded.verification_key.get("commitment_hash", DEFAULT)) != DEFAULT:
         out().print(f"Commitments are hashed by {escape(hashed)}: name it to `gnark verify` as --commitment-hash")
     out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")

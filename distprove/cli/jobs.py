@@ -25,7 +25,7 @@ from distprove.cli.console import (
 )
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.errors import EnvironmentFailed, JobFailed, NoSuchJob, ServiceGone, UsageError
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -229,10 +229,13 @@ def down(
         before = client.overview()
         client.shut_down(drain=not now)
         if before.running and not now:
-            err().print(f"[dim]{before.running} jobs run; the service ends after them (Ctrl-C does not stop it)[/]")
+            err().print(
+                f"[dim]{count_of(before.running, 'job runs', 'jobs run')}; the service ends after them (Ctrl-C "
+                f"does not stop it)[/]"
+            )
         left = before.queued + (before.running if now else 0)
         _await_end(client)
-    out().print(f"the service has ended; {left} jobs wait for its next start")
+    out().print(f"the service has ended; {count_of(left, 'job waits', 'jobs wait')} for its next start")
 
 
 def _await_end(client: Client) -> None:
@@ -279,7 +282,7 @@ def _followed(client: Client, id: str, end: float | None = None) -> JobView:
         if view.done >= told + step or (view.state.final and view.done != told):
             told = view.done
             if view.partitions:
-                console.print(f"[dim]{escape(view.id)}: {view.done} of {view.partitions} partitions[/]")
+                console.print(f"[dim]{escape(view.id)}: {view.done} of {count_of(view.partitions, 'partition')}[/]")
 
     view = client.wait(id, None if end is None else max(0.0, end - time.monotonic()), progress)
     if not view.state.final:
@@ -346,11 +349,11 @@ def _facts(view: JobView) -> Table:
         table.add_row("title", escape(view.title))
     table.add_row("system", f"{escape(view.system)}, {view.priority.value} priority")
     if view.place is not None:
-        table.add_row("queue", f"{view.place} jobs before it")
+        table.add_row("queue", f"{count_of(view.place, 'job')} before it")
     if view.partitions:
-        table.add_row("done", f"{view.done} of {view.partitions} partitions")
+        table.add_row("done", f"{view.done} of {count_of(view.partitions, 'partition')}")
     if view.started is not None:
-        again = f", begun {view.attempts} times" if view.attempts > 1 else ""
+        again = f", begun {count_of(view.attempts, 'time')}" if view.attempts > 1 else ""
         key = "" if view.cold is None else ", its key had to be loaded" if view.cold else ", its key was there"
         table.add_row("took", f"{_took(view)}{again}{key}")
         table.add_row("waited", format_seconds(max(0.0, view.started - view.submitted)))

@@ -14,6 +14,7 @@ from distprove.cli.console import err, escape, format_seconds, out, plain_table,
 from distprove.cli.option_groups import AsJson
 from distprove.cli.plain_help import App
 from distprove.cli.variadic import VariadicCommand
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from kernels.cuda.compiler import KernelRow
@@ -52,7 +53,7 @@ def compile_for(archs: Sequence[str], sources: Sequence[KernelSource]) -> list[K
     rows: list[KernelRow] = []
     for name in archs or [_default_arch()]:
         target = name if name.startswith("sm_") else f"sm_{name}"
-        title = f"[dim]compiling {len(sources)} sources for {target}[/]"
+        title = f"[dim]compiling {count_of(len(sources), 'source')} for {target}[/]"
         if not err().is_terminal:
             err().print(title)
         with Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), console=err(), transient=True) as bar:
@@ -77,7 +78,7 @@ def _show(rows: list[KernelRow]) -> None:
         console.print(table)
     spilling = sum(bool(row.resources.spill_stores or row.resources.spill_loads) for row in rows)
     console.print(
-        f"[dim]{len(rows)} kernels, {spilling} with spills; spills, stack and shared memory in bytes; "
+        f"[dim]{count_of(len(rows), 'kernel')}, {spilling} with spills; spills, stack and shared memory in bytes; "
         f"{compilation(rows)}[/]"
     )
 

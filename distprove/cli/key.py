@@ -12,6 +12,7 @@ from distprove.cli.console import escape, facts_table, out, print_json
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.programs import PROGRAM, JobSoundness, Partitions, program_app, shown
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from distprove.stark.program import Program
@@ -63,7 +64,9 @@ def key(
     table.add_row("digest", made.digest.hex())
     named = ", ".join(f"{name} = {shown(value)}" for name, value in made.arguments.items())
     table.add_row("program", escape(f"{made.program}({named})"))
-    table.add_row("queries", f"{queries(params)} at blow-up {params.blowup}, {params.grinding_bits} bits of work")
+    table.add_row(
+        "queries", f"{queries(params)} at blow-up {params.blowup}, {count_of(params.grinding_bits, 'bit')} of work"
+    )
     if read:
         from distprove.cli.summary import second_root_line
 

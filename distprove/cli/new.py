@@ -10,6 +10,7 @@ import typer
 from distprove.cli.console import escape, out, reports_errors
 from distprove.cli.option_groups import Writes
 from distprove.cli.plain_help import App
+from kernels.host.units import count_of
 
 app = App(no_args_is_help=True, help="Make a project: a folder with an example to change.")
 
@@ -39,5 +40,5 @@ def guest(
     from distprove.stark.riscv.project import make_project
 
     written = make_project(folder, language, isa)
-    out().print(f"made {len(written)} files in {escape(str(folder))}")
+    out().print(f"made {count_of(len(written), 'file')} in {escape(str(folder))}")
     out().print(f"[dim]next:[/] cd {escape(str(folder))}, and follow README.md")

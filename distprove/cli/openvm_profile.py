@@ -13,6 +13,7 @@ from distprove.cli.console import reports_errors, tell
 from distprove.cli.measured import document, show
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from distprove.measure.openvm_segments import Segment
@@ -70,5 +71,5 @@ def choose(segments: Sequence[Segment], which: str) -> list[Segment]:
         raise UsageError(f"--segments {which}: give {MEDIAN}, {ALL}, a number, or a slice such as 0:10")
     found = segments[int(first) : int(end) if colon else int(first) + 1]
     if not found:
-        raise UsageError(f"--segments {which}: the profile has {len(segments)} segments, from 0 on")
+        raise UsageError(f"--segments {which}: the profile has {count_of(len(segments), 'segment')}, from 0 on")
     return list(found)

@@ -45,14 +45,8 @@ SOON = 0.5
 EVERY = 0.1
 """Seconds between two updates of the bar: events come by the thousand."""
 PROVING = "proving"
-STAGES = (
-    ("blocked", "blocked"),
-    ("synthesising", "witnesses"),
-    ("committing", "committing"),
-    ("committed", "committed"),
-    ("proving", "proving"),
-    ("verifying", "verifying"),
-)
+STAGES = ("blocked", "synthesising", "committing", "committed", "proving", "verifying")
+"""Stages of partitions whose numbers are shown, in this order."""
 
 
 @contextmanager
@@ -178,7 +172,7 @@ class ProgressDisplay:
     def _activity(self) -> str:
         """Number of partitions at each stage, as far as anything happens to them."""
         counts, failed = self._stages, self._event.failed if self._event else 0
-        parts = [f"{counts[stage]} {word}" for stage, word in STAGES if stage in counts]
+        parts = [f"{counts[stage]} {stage}" for stage in STAGES if stage in counts]
         return ", ".join([*parts, *([f"[red]{failed} failed[/]"] if failed else [])])
 
     def _update(self, bar: Bar, event: Progress) -> None:

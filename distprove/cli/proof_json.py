@@ -7,6 +7,7 @@ from pathlib import Path
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, warn
 from distprove.errors import InputError, InvalidProof, UsageError
+from kernels.host.units import count_of
 
 PUBLIC = "public.json"
 
@@ -71,7 +72,7 @@ def verify_proof_json(path: Path, vk: Path | None, *, expected: Path | None, sho
         table.add_row("result", f"[bold green]verified[/]: one Groth16 proof over {key.curve.title}, in JSON")
         table.add_row("key", f"{key.digest().hex()}\n[dim]given: {escape(str(vk))}[/]")
         as_expected = "" if expected is None else "\n[dim]as expected[/]"
-        table.add_row("public", f"{len(public)} values in {escape(str(expected or values))}{as_expected}")
+        table.add_row("public", f"{count_of(len(public), 'value')} in {escape(str(expected or values))}{as_expected}")
         table.add_row("time", format_seconds(seconds))
         out().print(table)
         if show_public:

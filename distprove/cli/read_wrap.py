@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, warn
 from distprove.cli.summary import INSECURE_WRAP, layer_line, second_root_line
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
@@ -82,7 +83,7 @@ def _print(found: VerifiedRead, seconds: float) -> None:
     for half, value in zip(("low", "high"), found.program, strict=True):
         table.add_row(f"program {half}", str(value))
     table.add_row("exit code", str(found.read.exit_code))
-    table.add_row("output", f"{len(found.read.output)} bytes: {found.read.output.hex() or 'none'}")
+    table.add_row("output", f"{count_of(len(found.read.output), 'byte')}: {found.read.output.hex() or 'none'}")
     table.add_row(
         "security", f"{found.bits:.2f} bits, proven of the proofs inside the wrap, with a segment in each place"
     )

@@ -23,7 +23,7 @@ from distprove.cli.console import (
 )
 from distprove.cli.option_groups import AsJson, Overwrite, Writes
 from distprove.errors import DistproveError, UsageError
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -137,7 +137,7 @@ def run(
         if foreign is not None and foreign.public_values is not None:
             table.add_row("public values", shown_bytes(foreign.public_values(execution), "--json has them"))
         table.add_row("cycles", f"{done.cycles:,}")
-        table.add_row("segments", f"{segments} of at most {size:,} cycles")
+        table.add_row("segments", f"{segments} of at most {count_of(size, 'cycle', grouped=True)}")
         table.add_row(
             "time", f"{format_seconds(seconds)}, {done.cycles / max(seconds, 1e-9) / 1e6:,.0f} million cycles/s"
         )
@@ -193,7 +193,10 @@ def _show_forecast(table: Table, forecast: Forecast) -> None:
     memory = f"{format_bytes(forecast.device_bytes)} a segment, at least {format_bytes(forecast.least_device_bytes)}"
     table.add_row("device memory", f"{memory}, at blow-up {forecast.blowup}")
     one, whole = format_bytes(forecast.segment_proof_bytes), format_bytes(forecast.proof_bytes)
-    table.add_row("proof", f"{forecast.engine}, at most {one} a segment, {whole} in all, {forecast.queries} queries")
+    table.add_row(
+        "proof",
+        f"{forecast.engine}, at most {one} a segment, {whole} in all, {count_of(forecast.queries, 'query', 'queries')}",
+    )
     table.add_row(
         "proving",
         f"some {format_seconds(forecast.seconds)} and the start, estimated for {MEASURED_ON}, not this machine",
@@ -217,4 +220,4 @@ def _show_profile(profiled: Profile, cycles: int) -> None:
     out().print()
     out().print(calls)
     if len(functions) > MOST_FUNCTIONS:
-        out().print(f"[dim]{len(functions) - MOST_FUNCTIONS} more functions; --json lists all[/]")
+        out().print(f"[dim]{count_of(len(functions) - MOST_FUNCTIONS, 'more function')}; --json lists all[/]")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from distprove.cli.console import escape, out, plain_table, print_json
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import JobSoundness, Partitions, program_app
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,18 +76,22 @@ def show_security(console: Console, record: dict[str, Any]) -> None:
     console.print(table)
     heights = ", ".join(f"2^{height}" for height in record["log_heights"])
     console.print(
-        f"\n[bold]{record['bits']:.2f} bits[/], proven ({escape(record['regime'])}): {record['queries']} queries at "
-        f"blow-up {record['blowup']}, {record['grinding_bits']} bits of work; tables of {heights} rows, "
-        f"{record['columns']} opened values"
+        f"\n[bold]{record['bits']:.2f} bits[/], proven ({escape(record['regime'])}): "
+        f"{count_of(record['queries'], 'query', 'queries')} at "
+        f"blow-up {record['blowup']}, {count_of(record['grinding_bits'], 'bit')} of work; rows of tables: {heights}, "
+        f"{count_of(record['columns'], 'opened value')}"
     )
     for layer in record.get("layers", ()):
         console.print(escape(layer_line(layer)))
     if (wires := record.get("tree_wires", 0)) > record.get("tree_wires_allowed", 0):
-        console.print(f"circuits of some {wires} wires: whoever proves or verifies it gives --tree-wires {wires}")
+        console.print(
+            f"circuits of some {count_of(wires, 'wire')}: whoever proves or verifies it gives --tree-wires {wires}"
+        )
     unique = record["unique_decoding"]
-    enough = f"{unique['queries']}" if unique["queries"] else "no number of"
+    enough = count_of(unique["queries"], "query", "queries") if unique["queries"] else "no number of queries"
     console.print(
-        f"[dim]{unique['bits']:.2f} bits if nothing beyond unique decoding is counted: {enough} queries would give "
+        f"[dim]{unique['bits']:.2f} bits if nothing beyond unique decoding is counted: "
+        f"{enough} would give "
         f"{record['target']}[/]"
     )
 

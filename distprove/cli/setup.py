@@ -17,7 +17,7 @@ from distprove.cli.programs import import_from_here
 from distprove.cli.zkey import contribute
 from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 CircuitName = Annotated[
     str | None, typer.Option(help="A circuit in Python: one that ships, or one of your own as module:function.")
@@ -105,7 +105,7 @@ def groth16(
         console = out()
         console.print(f"[bold]{escape(str(destination))}[/]  {format_bytes(report.size)}, {report.curve}")
         console.print(
-            f"{report.constraints} constraints, {report.wires} wires, {report.public} public; "
+            f"{count_of(report.constraints, 'constraint')}, {count_of(report.wires, 'wire')}, {report.public} public; "
             f"domain 2^{report.domain_size.bit_length() - 1}"
         )
         steps = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.seconds.items())
@@ -158,7 +158,10 @@ def wrap(
         told = {"bits": root.bits, "key_digest": root.key.digest.hex(), "second_root": second.to_record()}
         print_json({**counts, **told})
     else:
-        out().print(f"[bold]{escape(str(destination))}[/]  {built.n_constraints} constraints, {built.n_vars} wires")
+        out().print(
+            f"[bold]{escape(str(destination))}[/]  {count_of(built.n_constraints, 'constraint')}, "
+            f"{count_of(built.n_vars, 'wire')}"
+        )
         out().print(f"{root.bits:.2f} bits, proven of the proofs inside the wrap")
         out().print(f"second root under key {root.key.digest.hex()}")
         out().print(f"second root {second_root_line(second.to_record())}")
@@ -220,7 +223,7 @@ def aggregation(
         print_json({**made, "insecure": srs.insecure, "digest": part.digest.hex()})
     else:
         size = format_bytes(destination.stat().st_size)
-        out().print(f"[bold]{escape(str(destination))}[/]  {size}, {srs.curve.title}, up to {srs.n} proofs")
+        out().print(f"[bold]{escape(str(destination))}[/]  {size}, {srs.curve.title}, up to {count_of(srs.n, 'proof')}")
         out().print(f"[bold]{escape(str(verifier))}[/]  for verifiers; digest {part.digest.hex()}")
     if generic_srs is not None and (digest := file_digest(generic_srs)) != FILECOIN_DIGEST:
         warn(f"{generic_srs} is not the file that Filecoin publishes ({digest}): its maker may know its secrets.")
@@ -252,4 +255,4 @@ def inputs(
     for number in range(count):
         text = json.dumps({name: [str(value) for value in values] for name, values in made(number).items()})
         write_atomically(destination / f"{number}.json", text.encode())
-    out().print(f"[bold]{escape(str(destination))}[/]  {count} inputs of {escape(circuit)}")
+    out().print(f"[bold]{escape(str(destination))}[/]  {count_of(count, 'input')} of {escape(circuit)}")

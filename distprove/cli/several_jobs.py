@@ -13,7 +13,7 @@ from distprove.cli.summary import layer_line
 from distprove.formats.files import write_atomically
 from distprove.stark.aggregate.file import StarkAggregate
 from distprove.stark.aggregate.trusted import VerifiedAggregate, verify
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 if TYPE_CHECKING:
     from distprove.cli.backends import Computing
@@ -44,7 +44,8 @@ def aggregate_several(
         print_json({"out": str(destination), "bytes": len(content), "jobs": digests, "seconds": seconds})
         return
     out().print(
-        f"[bold]{escape(str(destination))}[/]  {format_bytes(len(content))}: one proof of {len(made.jobs)} STARK jobs, "
+        f"[bold]{escape(str(destination))}[/]  {format_bytes(len(content))}: one proof of "
+        f"{count_of(len(made.jobs), 'STARK job')}, "
         f"in {format_seconds(seconds)}"
     )
 
@@ -90,7 +91,7 @@ def _security(verified: VerifiedAggregate) -> dict[str, Any]:
 
 def _print(loaded: StarkAggregate, verified: VerifiedAggregate) -> None:
     table = facts_table()
-    table.add_row("result", f"[bold green]verified[/]: {len(loaded.jobs)} jobs in one proof, stark")
+    table.add_row("result", f"[bold green]verified[/]: {count_of(len(loaded.jobs), 'job')} in one proof, stark")
     parts = zip(loaded.jobs, verified.jobs, verified.trusted, strict=True)
     for number, (job, own, trusted) in enumerate(parts, 1):
         table.add_row(f"[bold]job {number}[/]", told.line(job, own))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from distprove.cli.console import escape, facts_table, format_seconds, message, plain_table, warn
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 MAX_ROWS = 40
 """Partitions listed one by one; beyond, those with something to tell come first."""
@@ -27,14 +27,15 @@ INSECURE_WRAP = "insecure wrap: the maker of its key can forge wraps"
 STATUS = {"proved": "[green]proved[/]", "resumed": "[green]kept[/]", "failed": "[red]failed[/]", "waiting": "[dim]-[/]"}
 
 COUNTERS = {
-    "retries": "retries",
-    "bad_proofs": "bad proofs",
-    "faults": "faults",
-    "deaths": "worker deaths",
-    "lost_witnesses": "lost witnesses",
-    "damaged_files": "damaged files",
-    "retired": "workers given up",
+    "retries": ("retry", "retries"),
+    "bad_proofs": ("bad proof", "bad proofs"),
+    "faults": ("fault", "faults"),
+    "deaths": ("worker death", "worker deaths"),
+    "lost_witnesses": ("lost witness", "lost witnesses"),
+    "damaged_files": ("damaged file", "damaged files"),
+    "retired": ("worker given up", "workers given up"),
 }
+"""What a report counts of trouble: one, and several."""
 
 
 def show_summary(console: Console, run: Path, report: dict[str, Any]) -> None:
@@ -100,7 +101,7 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     colour = {"proved": "green", "failed": "red"}.get(status, "yellow")
     wall = report["wall_seconds"]
     rate = f", {fresh / wall:.2f} a second" if fresh and wall else ""
-    table.add_row("result", f"[bold {colour}]{escape(status)}[/]: {done} of {len(partitions)} partitions")
+    table.add_row("result", f"[bold {colour}]{escape(status)}[/]: {done} of {count_of(len(partitions), 'partition')}")
     table.add_row("time", f"{format_seconds(wall)}{rate}")
     workers = [w for w in report["workers"] if w["role"] == "prover"]
     devices = sorted({str(w["facts"].get("device", "?")) for w in workers if w["facts"]})
@@ -109,9 +110,9 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     memory = memory_line(partitions)
     if memory:
         table.add_row("memory", escape(memory))
-    trouble = [f"{count} {COUNTERS.get(name, name)}" for name, count in report["counters"].items() if count]
+    trouble = troubles(report["counters"])
     if trouble:
-        table.add_row("trouble", f"[yellow]{escape(', '.join(trouble))}[/]")
+        table.add_row("trouble", f"[yellow]{escape(trouble)}[/]")
     for name, value in proven_rows(report.get("proven", {})):
         table.add_row(name, escape(value))
     code = report.get("proven", {}).get("exit_code")
@@ -130,6 +131,11 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
         if "output" in report.get("proven", {}):
             table.add_row("output", escape(str(run / "output.bin")))
     return table
+
+
+def troubles(counters: Mapping[str, int]) -> str:
+    """The counters of a report that are not 0, in words; empty if all of them are."""
+    return ", ".join(count_of(count, *COUNTERS.get(name, (name, name))) for name, count in counters.items() if count)
 
 
 def memory_line(partitions: list[dict[str, Any]]) -> str:
@@ -155,14 +161,23 @@ def proven_rows(proven: dict[str, Any], *, wrapped: bool = False) -> list[tuple[
     rows += [(name, _few(str(value))) for name, value in proven.get("stated", {}).items()]
     rows += [("says", f"{name} {value}") for name, value in proven.get("says", {}).items()]
     if "output" in proven:
-        rows.append(("output", f"{proven['output']['bytes']:,} bytes, Keccak-256 {proven['output']['keccak256']}"))
+        rows.append(
+            (
+                "output",
+                f"{count_of(proven['output']['bytes'], 'byte', grouped=True)}, Keccak-256 "
+                f"{proven['output']['keccak256']}",
+            )
+        )
     if "security" not in proven:
         return rows
     security = proven["security"]
-    detail = f"{security['regime']}; blow-up {security['blowup']}, {security['queries']} queries"
+    detail = f"{security['regime']}; blow-up {security['blowup']}, {count_of(security['queries'], 'query', 'queries')}"
     of = " of the proofs inside the wrap" if wrapped else ""
     rows.append(
-        ("security", f"{security['bits']:.2f} bits, proven{of} ({detail}, {security['grinding_bits']} bits of work)")
+        (
+            "security",
+            f"{security['bits']:.2f} bits, proven{of} ({detail}, {count_of(security['grinding_bits'], 'bit')} of work)",
+        )
     )
     rows += [("layer", layer_line(layer)) for layer in security.get("layers", ())]
     return rows
@@ -178,7 +193,10 @@ def _few(listed: str) -> str:
 def layer_line(layer: dict[str, Any]) -> str:
     """A layer of the tree of a job that ends in one proof, in words."""
     proofs = f"{layer['proofs']} proof{'s' * (layer['proofs'] != 1)}"
-    return f"{layer['program']}: {proofs} of {layer['bits']:.2f} bits, {layer['cells']:,} cells in all"
+    return (
+        f"{layer['program']}: {proofs} of {layer['bits']:.2f} bits, "
+        f"{count_of(layer['cells'], 'cell', grouped=True)} in all"
+    )
 
 
 def second_root_line(second: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from distprove.cli.option_groups import AsJson, Writes, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -162,7 +163,7 @@ def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
 def _praise(best: Measured) -> str:
     rate = f"{format_rate(best.proofs_per_minute)} proofs a minute"
     return (
-        f"The best setting of a sweep: {rate} with {best.cell.jobs} jobs at once.\n"
+        f"The best setting of a sweep: {rate} with {count_of(best.cell.jobs, 'job')} at once.\n"
         "Its figures are in sweep.json beside this file."
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from distprove.errors import ServiceGone
 from distprove.host.beside import in_background
 from distprove.options import InputFile, settings_of
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from cluster.service.client import Client
@@ -89,10 +90,10 @@ def _followed(client: Client, view: JobView) -> JobView:
         def progress(seen: JobView) -> None:
             counts = (seen.done, 0, seen.partitions)
             if not seen.partitions:
-                waits = f"its turn, {seen.place} jobs before it" if seen.place else "the service"
+                waits = f"its turn, {count_of(seen.place, 'job')} before it" if seen.place else "the service"
                 display(Progress("waiting", None, None, None, *counts, waits))
             else:
-                done = "1 partition" if seen.done == 1 else f"{seen.done} partitions"
+                done = count_of(seen.done, "partition")
                 display(Progress("proved", done, "the service", None, *counts))
 
         return client.wait(view.id, progress=progress)

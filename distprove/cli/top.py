@@ -13,7 +13,7 @@ import typer
 from distprove.cli.console import escape, format_rate, format_seconds, message, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from distprove.formats.visible import bounded
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -129,8 +129,8 @@ def _head(folder: Path, view: dict[str, Any]) -> RenderableType:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     table.add_row("run", f"{escape(str(folder))}  [bold {colour}]{escape(status)}[/]")
-    counts = f"{done} of {total} partitions" + (f", [red]{failed} failed[/]" if failed else "")
-    table.add_row("done", counts + (f", {view['retries']} retries" if view["retries"] else ""))
+    counts = f"{done} of {count_of(total, 'partition')}" + (f", [red]{failed} failed[/]" if failed else "")
+    table.add_row("done", counts + (f", {count_of(view['retries'], 'retry', 'retries')}" if view["retries"] else ""))
     if total:
         table.add_row("", ProgressBar(total=total, completed=done, width=50))
     moving = [f"{escape(str(view['stages'][stage]))} {stage}" for stage in STAGES if view["stages"].get(stage)]

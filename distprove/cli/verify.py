@@ -22,6 +22,7 @@ from distprove.cli.console import (
 from distprove.cli.option_groups import AsJson, Reads, TreeWires, Writes, run_files
 from distprove.errors import InputError, UsageError
 from distprove.options import SECURITY_BITS
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
@@ -282,8 +283,8 @@ def verify(
         for name, value in told.rows(loaded, verified, "" if key is None else str(key)):
             table.add_row(name, value)
         if public is not None:
-            count = verified.public_compared
-            table.add_row("public", f"{count} values as expected\n[dim]given: {escape(str(public))}[/]")
+            count = verified.public_compared or 0
+            table.add_row("public", f"{count_of(count, 'value')} as expected\n[dim]given: {escape(str(public))}[/]")
         table.add_row("time", format_seconds(verified.seconds))
         out().print(table)
         if show_public:

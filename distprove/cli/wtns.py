@@ -12,6 +12,7 @@ from distprove.cli.console import escape, fail, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.plain_help import App
 from distprove.errors import WitnessGenerationError
+from kernels.host.units import count_of
 
 app = App(no_args_is_help=True, help="Make witnesses, and check them against their circuit.")
 
@@ -40,7 +41,7 @@ def calculate(
     except WitnessGenerationError as error:
         raise WitnessGenerationError(f"{input_file}: {error}") from None
     write_wtns(destination, program.curve, witness)
-    out().print(f"[bold]{escape(str(destination))}[/]  {len(witness)} wires, {program.curve.title}")
+    out().print(f"[bold]{escape(str(destination))}[/]  {count_of(len(witness), 'wire')}, {program.curve.title}")
 
 
 @app.command("check")

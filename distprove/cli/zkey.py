@@ -12,6 +12,7 @@ from distprove.cli.backends import Computing
 from distprove.cli.console import escape, facts_table, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.plain_help import App
+from kernels.host.units import count_of
 
 if TYPE_CHECKING:
     from distprove.groth16.beacon import Beacon
@@ -83,7 +84,9 @@ def _contribute(
     if as_json:
         print_json({**asdict(made), "hash": made.hash.hex()})
     else:
-        out().print(f"[bold]{escape(made.path)}[/]  {made.number} contributions; the hash of this one, to publish:")
+        out().print(
+            f"[bold]{escape(made.path)}[/]  {count_of(made.number, 'contribution')}; the hash of this one, to publish:"
+        )
         out().print(made.hash.hex())
     if made.insecure:
         warn("this key began as an insecure development key. Its maker can forge proofs: no contribution changes that.")
@@ -146,7 +149,7 @@ def verify(
         )
         return
     table = facts_table()
-    table.add_row("key", f"{escape(str(zkey))} holds: {found.constraints} constraints over {found.curve}")
+    table.add_row("key", f"{escape(str(zkey))} holds: {count_of(found.constraints, 'constraint')} over {found.curve}")
     table.add_row("circuit hash", found.circuit_hash.hex())
     for one in found.contributions:
         table.add_row(f"contribution {one.number}", escape(one.name or "without a name"))

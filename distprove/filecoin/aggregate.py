@@ -22,6 +22,7 @@ from distprove.groth16.aggregate.verifier import verify
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.proof import Proof
+from kernels.host.units import count_of
 
 AGGREGATE = "aggregate.bin"
 """The file of a run that has the aggregate of its sector."""
@@ -78,7 +79,9 @@ def aggregate_sectors(
     bound = included(sectors)
     for sector, own in zip(sectors, proofs, strict=True):
         if len(own) != sector.partitions:
-            raise UsageError(f"a sector of {sector.proof.name} has {sector.partitions} partitions, not {len(own)}")
+            raise UsageError(
+                f"a sector of {sector.proof.name} has {count_of(sector.partitions, 'partition')}, not {len(own)}"
+            )
     every = [proof for own in proofs for proof in own]
     every += every[-1:] * (size_for(len(every)) - len(every))
     made = run(Aggregation(srs.for_proofs(len(every)), every, bound))
@@ -104,9 +107,12 @@ def verify_sectors(
     bound = included(sectors)
     public = [sector.public_inputs(k) for sector in sectors for k in range(sector.partitions)]
     if public and len(public[0]) != key.n_public:
-        raise InvalidProof(f"{len(public[0])} public values for each partition, the key has {key.n_public}")
+        raise InvalidProof(f"{count_of(len(public[0]), 'public value')} for each partition, the key has {key.n_public}")
     made = Aggregate.from_bytes(key.curve, aggregate, "aggregate", threads)
     if made.n != size_for(len(public)):
-        raise FormatError(f"an aggregate of {made.n} proofs, padding included, cannot be of {len(public)} partitions")
+        raise FormatError(
+            f"an aggregate of {count_of(made.n, 'proof')}, padding included, cannot be of "
+            f"{count_of(len(public), 'partition')}"
+        )
     if not verify(key, srs, public, bound, made, threads=threads):
         raise InvalidProof("the aggregate does not verify")

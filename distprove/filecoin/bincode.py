@@ -11,6 +11,7 @@ from typing import Any
 
 from distprove.errors import FormatError
 from distprove.filecoin.values import ELEMENT, base64_octets
+from kernels.host.units import count_of
 
 Read = Callable[["Cursor"], Any]
 MAX_ITEMS = 1 << 20
@@ -46,7 +47,7 @@ class Cursor:
     def items(self, read: Read) -> list[Any]:
         count = self.integer()
         if count > MAX_ITEMS:
-            raise FormatError(f"bincode: a list of {count} items")
+            raise FormatError(f"bincode: a list of {count_of(count, 'item')}")
         return [read(self) for _ in range(count)]
 
     def end(self) -> None:

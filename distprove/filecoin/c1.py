@@ -29,6 +29,7 @@ from distprove.filecoin.values import (
     without_collector,
 )
 from distprove.formats.files import read_bounded
+from kernels.host.units import count_of
 
 _WRAPPED = ("SectorNum", "Phase1Out", "SectorSize")
 _COMMON = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
@@ -108,7 +109,7 @@ def _size_of(vanilla: Any) -> str:
     for size in SIZES:
         if len(tree_d(size).arities) == levels:
             return size
-    raise FormatError(f"comm_d_proofs has {levels} levels: no size of a sector that ships")
+    raise FormatError(f"comm_d_proofs has {count_of(levels, 'level')}: no size of a sector that ships")
 
 
 def _partition(proof: SealProof, number: int, value: Any) -> Partition:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats import jsontext
+from kernels.host.units import count_of
 from kernels.maths.curves import BLS12_381
 
 T = TypeVar("T")
@@ -176,7 +177,7 @@ def elements(value: Any, count: int, name: str, what: str) -> list[int]:
 def integer(value: Any, name: str, bits: int) -> int:
     """An integer below 2^bits. Raises FormatError."""
     if type(value) is not int or not 0 <= value < 1 << bits:
-        raise FormatError(f"{name} is not an integer of {bits} bits")
+        raise FormatError(f"{name} is not an integer of {count_of(bits, 'bit')}")
     return value
 
 

@@ -16,6 +16,7 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.zcash import proof_to_bytes
 from distprove.proof import check_fields
 from distprove.system import PartitionProof
+from kernels.host.units import count_of
 
 SNARK = "proof.bin"
 """The file of the partitions' proofs, one after the other, as Filecoin's software takes them."""
@@ -30,7 +31,9 @@ class Stated:
         """Raise InvalidProof unless there is a proof for each partition, of the public inputs that follow from the
         statement."""
         if len(proofs) != self.statement.partitions:
-            raise InvalidProof(f"{len(proofs)} partitions, and the statement has {self.statement.partitions}")
+            raise InvalidProof(
+                f"{count_of(len(proofs), 'partition')}, and the statement has {self.statement.partitions}"
+            )
         for number, proof in enumerate(proofs):
             derived = self.statement.public_inputs(number)
             if list(proof.public) != derived:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from distprove.errors import FormatError, InputError, ResourceError, UsageError, typed
+from kernels.host.units import count_of
 
 FILE, FOLDER = "a file", "a folder"
 
@@ -242,7 +243,7 @@ def read_bounded(
     size = status.st_size
     with open(descriptor, "rb") as file:
         if size > limit:
-            raise FormatError(f"{path}: larger than {limit} bytes")
+            raise FormatError(f"{path}: larger than {count_of(limit, 'byte')}")
         if not (found := os.pread(descriptor, BEGIN, 0)).startswith(begins):
             seen = next((name for start, name in _BEGINNINGS.items() if found.startswith(start)), "with other bytes")
             raise FormatError(f"{path}: not {kind}: it begins {seen}")

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from distprove.errors import FormatError
 from distprove.formats.folder import Folder
+from kernels.host.units import count_of
 
 MAX_DEPTH = 64
 FREE_COST = 1 << 26
@@ -55,7 +56,7 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
     when it is not JSON.
     """
     if sum(each * data.count(mark) for mark, each in _COSTS.items()) > FREE_COST + COST_PER_BYTE * len(data):
-        raise FormatError(f"{what}: more small values than a file of {len(data)} bytes may hold")
+        raise FormatError(f"{what}: more small values than a file of {count_of(len(data), 'byte')} may hold")
     check_depth(data, what, max_depth)
     try:
         text = utf8(data, what).decode()
@@ -148,7 +149,7 @@ def check_depth(data: bytes, what: str, max_depth: int = MAX_DEPTH) -> None:
     if data.count(b"[") + data.count(b"{") <= max_depth:
         return
     if max(accumulate(map(_STEPS.__getitem__, brackets(data))), default=0) > max_depth:
-        raise FormatError(f"{what}: nested deeper than {max_depth} levels")
+        raise FormatError(f"{what}: nested deeper than {count_of(max_depth, 'level')}")
 
 
 def brackets(data: bytes) -> bytes:

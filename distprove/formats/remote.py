@@ -33,6 +33,7 @@ from distprove.errors import InputError, UsageError, typed
 from distprove.formats.files import is_temporary, temporary_name
 from distprove.formats.folder import Folder
 from kernels.host.cache import user_cache_dir
+from kernels.host.units import count_of
 
 PROTOCOLS = ("abfs", "abfss", "file", "gcs", "gs", "http", "https", "memory", "s3", "sftp")
 LIMIT = 1 << 36
@@ -193,7 +194,7 @@ def _facts_of(files: Any, name: str, limit: int, where: str) -> _Facts:
     if facts.get("type") in ("directory", "other"):  # a pipe, say, which would be read for ever
         raise InputError(f"{where}: not a regular file")
     if size is not None and size > limit:
-        raise InputError(f"{where}: {size} bytes, and at most {limit} are fetched")
+        raise InputError(f"{where}: {count_of(size, 'byte')}, and at most {limit} are fetched")
     return _Facts(size, hashlib.sha256(repr((size, says)).encode()).hexdigest() if says else None)
 
 
@@ -241,7 +242,7 @@ def _download(files: Any, name: str, file: IO[bytes], size: int | None, limit: i
     count = _copy(files, name, file, digest, limit if size is None else size, where)
     file.flush()
     if size is not None and count != size:
-        raise InputError(f"{where}: cut off after {count} of {size} bytes")
+        raise InputError(f"{where}: cut off after {count} of {count_of(size, 'byte')}")
     return digest.hexdigest() if digest is not None else ""
 
 
@@ -278,12 +279,12 @@ def _copy(files: Any, name: str, file: IO[bytes], digest: hmac.HMAC | None, limi
             try:
                 data = source.read(CHUNK)
             except Exception as error:
-                raise InputError(f"{where}: after {count} bytes: {_reason(error)}") from None
+                raise InputError(f"{where}: after {count_of(count, 'byte')}: {_reason(error)}") from None
             if not data:
                 return count
             count += len(data)
             if count > limit:
-                raise InputError(f"{where}: more than {limit} bytes")
+                raise InputError(f"{where}: more than {count_of(limit, 'byte')}")
             file.write(data)
             if digest is not None:
                 digest.update(data)

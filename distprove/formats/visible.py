@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from kernels.host.units import count_of
+
 MAX_MESSAGE = 4000
 """Characters of one text that are shown, at most; the middle of a longer one is left out."""
 INDENT = 2
@@ -37,7 +39,9 @@ def bounded(text: str, most: int = MAX_MESSAGE) -> str:
     """`text`, or if it is longer than `most` characters its beginning and end with a note on how much is left out."""
     if len(text) <= most:
         return text
-    return f"{text[: most * 3 // 4]} ... ({len(text) - most} characters left out) ... {text[-(most // 4) :]}"
+    return (
+        f"{text[: most * 3 // 4]} ... ({count_of(len(text) - most, 'character')} left out) ... {text[-(most // 4) :]}"
+    )
 
 
 def shorten_names(message: str) -> str:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import FormatError, InputError, UsageError, typed
 from distprove.formats.files import open_given, replacing
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, Group
 
 Bytes = NDArray[np.uint8]
@@ -98,7 +99,7 @@ class SectionReader:
     def take(self, size: int) -> Bytes:
         """Read the next `size` bytes, as a view."""
         if size > self.remaining:
-            raise self.error(f"needs {size} more bytes, {self.remaining} are left")
+            raise self.error(f"needs {count_of(size, 'more byte')}, {count_of(self.remaining, 'is', 'are')} left")
         view = self._file.data[self._position : self._position + size]
         self._position += size
         return view
@@ -120,7 +121,7 @@ class SectionReader:
         """Read a modulus, stored as its size in bytes and then the number: (size, modulus)."""
         size = self.u32()
         if size % 8 or not 8 <= size <= 256:
-            raise self.error(f"the {title} has {size} bytes, which no field has")
+            raise self.error(f"the {title} has {count_of(size, 'byte')}, which no field has")
         return size, self.integer(size)
 
     def rows(self, count: int, row_size: int) -> Bytes:
@@ -130,7 +131,7 @@ class SectionReader:
     def finish(self) -> None:
         """Raise FormatError unless the section has been read to its end."""
         if self.remaining:
-            raise self.error(f"{self.remaining} bytes too many")
+            raise self.error(f"{count_of(self.remaining, 'byte')} too many")
 
 
 @dataclass(frozen=True)
@@ -150,14 +151,16 @@ class BinFile:
         data, name = load(source, name)
         size = data.shape[0]
         if size < _HEADER.size:
-            raise FormatError(f"{name}: {size} bytes are too few for a .{magic} file")
+            raise FormatError(f"{name}: {count_of(size, 'byte')}, too few for a .{magic} file")
         found, version, count = _HEADER.unpack(data[: _HEADER.size].tobytes())
         if found != magic.encode():
             raise FormatError(f"{name}: not a .{magic} file")
         if version not in versions:
             raise FormatError(f"{name}: .{magic} version {version} is not supported (only {versions[-1]})")
         if count > MAX_SECTIONS:
-            raise FormatError(f"{name}: the header announces {count} sections, more than the {MAX_SECTIONS} allowed")
+            raise FormatError(
+                f"{name}: the header announces {count_of(count, 'section')}, more than the {MAX_SECTIONS} allowed"
+            )
         sections: dict[int, tuple[int, int]] = {}
         position = _HEADER.size
         for number in range(1, count + 1):
@@ -168,14 +171,18 @@ class BinFile:
             if length > size - position:
                 raise FormatError(
                     f"{name}: the file ends too early, as one that was not copied in full: section {ident} at byte "
-                    f"{position} has {length} bytes, of which {size - position} are there"
+                    f"{position} has {count_of(length, 'byte')}, of which "
+                    f"{count_of(size - position, 'is', 'are')} there"
                 )
             if ident in sections:
                 raise FormatError(f"{name}: section {ident} occurs twice, the second time at byte {position}")
             sections[ident] = (position, length)
             position += length
         if position != size:
-            raise FormatError(f"{name}: {size - position} bytes follow the last section, at byte {position}")
+            raise FormatError(
+                f"{name}: {count_of(size - position, 'byte follows', 'bytes follow')} the last section, at "
+                f"byte {position}"
+            )
         return cls(name, version, data, sections)
 
     def section(self, ident: int, title: str) -> SectionReader:
@@ -222,7 +229,7 @@ class BinFileWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self._written != self._announced:
-            mismatch = ValueError(f"{self._written} sections written, {self._announced} announced")
+            mismatch = ValueError(f"{count_of(self._written, 'section')} written, {self._announced} announced")
             self._stack.__exit__(type(mismatch), mismatch, None)
             raise mismatch
         self._stack.__exit__(kind, error, trace)

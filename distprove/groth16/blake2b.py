@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import struct
 
+from kernels.host.units import count_of
+
 STATE_BYTES = 216
 _BLOCK = 128
 _MASK = 2**64 - 1
@@ -41,7 +43,7 @@ def resumed_digest(state: bytes, rest: bytes) -> bytes:
         raise ValueError(f"a saved state has {STATE_BYTES} bytes, not {len(state)}")
     *chain, done, filled = struct.unpack("<8QQQ", state[_BLOCK : _BLOCK + 80])
     if filled > _BLOCK:
-        raise ValueError(f"{filled} bytes in a buffer of {_BLOCK}")
+        raise ValueError(f"{count_of(filled, 'byte')} in a buffer of {_BLOCK}")
     data = state[:filled] + rest
     while len(data) > _BLOCK:
         done += _BLOCK

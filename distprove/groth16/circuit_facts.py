@@ -8,6 +8,7 @@ from distprove.errors import CurveMismatch, WitnessMismatch
 from distprove.groth16.qap import log_domain_of
 from distprove.groth16.r1cs import R1cs
 from distprove.groth16.wtns import CircomWitness
+from kernels.host.units import count_of
 from kernels.interface.backend import Backend
 
 
@@ -52,7 +53,7 @@ def first_fault(r1cs: R1cs, witness: CircomWitness, backend: Backend) -> int | N
     if witness.curve is not r1cs.curve:
         raise CurveMismatch(f"{witness.name}: for {witness.curve.title}, the circuit is for {r1cs.curve.title}")
     if len(witness.values) != r1cs.n_vars:
-        raise WitnessMismatch(f"{witness.name}: {len(witness.values)} wires, the circuit has {r1cs.n_vars}")
+        raise WitnessMismatch(f"{witness.name}: {count_of(len(witness.values), 'wire')}, the circuit has {r1cs.n_vars}")
     if int(witness.values[0, 0]) != 1 or witness.values[0, 1:].any():
         raise WitnessMismatch(f"{witness.name}: the first wire is not 1")
     return r1cs.first_unsatisfied(witness.values, backend)

@@ -16,6 +16,7 @@ from distprove.groth16.elements import first_not_canonical
 from distprove.groth16.points import Words, are_greater
 from kernels.cpu.fields import from_montgomery, to_montgomery
 from kernels.cpu.group import lift, lift_all, neg
+from kernels.host.units import count_of
 from kernels.maths.curves import BLS12_381, BN254, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, point_from_ints, point_to_ints
 
@@ -52,7 +53,7 @@ class Form:
         """Decode one point, (point_limbs,). Whether it is in the subgroup is not checked. Raises FormatError."""
         size, fq = self.size(group), self.curve.fq
         if len(data) != size:
-            raise FormatError(f"{what}: a compressed {group.name} point is {size} bytes, not {len(data)}")
+            raise FormatError(f"{what}: a compressed {group.name} point is {count_of(size, 'byte')}, not {len(data)}")
         flags, body = data[0] & self.mask, bytes([data[0] & ~self.mask]) + data[1:]
         if flags & self.infinity == self.infinity and flags != self.larger:
             if any(body) or flags != self.infinity:

@@ -13,6 +13,7 @@ from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
 from distprove.groth16.symbols import symbols_beside, wire_names
 from kernels.cpu.fields import from_montgomery
+from kernels.host.units import count_of
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Field
 from kernels.maths.encoding import unpack
@@ -78,4 +79,4 @@ def _sum(row: tuple[tuple[int, str], ...]) -> str:
         term = number if not name else name if size == 1 else f"{number} {name}"
         text += f" {sign} {term}" if text else sign + term
     more = len(row) - _MAX_TERMS
-    return (text or "0") + (f" + {more} more terms" if more > 0 else "")
+    return (text or "0") + (f" + {count_of(more, 'more term')}" if more > 0 else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distprove.groth16.binfile import SectionReader
 from distprove.groth16.elements import curve_by_order
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, curve_by_modulus
 
 
@@ -15,7 +16,7 @@ def curve_of_base_field(header: SectionReader) -> Curve:
     except KeyError:
         raise header.error("the curve is neither BN254 nor BLS12-381") from None
     if size != curve.fq.bytes:
-        raise header.error(f"{size} bytes a coordinate, {curve.title} has {curve.fq.bytes}")
+        raise header.error(f"{count_of(size, 'byte')} a coordinate, {curve.title} has {curve.fq.bytes}")
     return curve
 
 
@@ -27,5 +28,5 @@ def curve_of_scalar_field(header: SectionReader) -> Curve:
     except KeyError:
         raise header.error("the prime is neither BN254's nor BLS12-381's") from None
     if size != curve.fr.bytes:
-        raise header.error(f"{size} bytes an element, {curve.title} has {curve.fr.bytes}")
+        raise header.error(f"{count_of(size, 'byte')} an element, {curve.title} has {curve.fr.bytes}")
     return curve

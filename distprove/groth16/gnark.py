@@ -32,6 +32,7 @@ from distprove.groth16.compressed_points import GNARK_BN254, ZCASH, Form
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import point_from_ints
 
@@ -83,13 +84,13 @@ class _Reader:
 
     def end(self) -> None:
         if self.left:
-            raise FormatError(f"{self.what}: {self.left} bytes follow its content")
+            raise FormatError(f"{self.what}: {count_of(self.left, 'byte follows', 'bytes follow')} its content")
 
     def commitments(self) -> int:
         """The next count of commitments or of their keys."""
         count = self.count()
         if count > MAX_COMMITMENTS:
-            raise FormatError(f"{self.what}: {count} commitments, of {MAX_COMMITMENTS} at most")
+            raise FormatError(f"{self.what}: {count_of(count, 'commitment')}, of {MAX_COMMITMENTS} at most")
         return count
 
 
@@ -123,7 +124,7 @@ def parse_committed_proof(data: bytes, what: str = "proof") -> CommittedProof:
             count = int.from_bytes(data[at : at + _COUNT], "big")
             if len(data) == at or len(data) == at + _COUNT + (count + 1) * point:
                 return _proof(_Reader(form, data, what))
-    raise FormatError(f"{what}: no proof of gnark has {len(data)} bytes")
+    raise FormatError(f"{what}: no proof of gnark has {count_of(len(data), 'byte')}")
 
 
 def _proof(reader: _Reader) -> CommittedProof:
@@ -185,7 +186,7 @@ def parse_committed_key(
     _, delta2 = reader.point(Group.G1, "delta in G1"), reader.point(Group.G2, "delta")
     count = reader.count()
     if not 0 < count <= reader.left // reader.form.size(Group.G1):
-        raise FormatError(f"{what}: {count} points of K in {reader.left} bytes")
+        raise FormatError(f"{what}: {count_of(count, 'point')} of K in {count_of(reader.left, 'byte')}")
     ic = np.stack([reader.point(Group.G1, f"K[{k}]") for k in range(count)])
     committed: tuple[tuple[int, ...], ...] = ()
     keys: tuple[CommitmentKey, ...] = ()
@@ -230,7 +231,10 @@ def parse_public(data: bytes, curve: Curve, what: str = "public witness") -> tup
     reader = _Reader(form_of(curve), data, what)
     public, secret, count = reader.count(), reader.count(), reader.count()
     if secret or count != public or reader.left != count * _SCALAR:
-        raise FormatError(f"{what}: {public} public and {secret} secret values, {count} in all, in {reader.left} bytes")
+        raise FormatError(
+            f"{what}: {public} public and {count_of(secret, 'secret value')}, {count} in all, in "
+            f"{count_of(reader.left, 'byte')}"
+        )
     values = tuple(int.from_bytes(reader.take(_SCALAR), "big") for _ in range(count))
     for k, value in enumerate(values):
         if value >= curve.fr.modulus:

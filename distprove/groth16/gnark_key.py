@@ -35,6 +35,7 @@ from distprove.groth16.params import wires_of
 from distprove.groth16.points import Words
 from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1csFile
+from kernels.host.units import count_of
 from kernels.interface.groups import PointSlices
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
@@ -98,7 +99,8 @@ class _Reader:
         left = self.data.shape[0] - self._place
         if size > left:
             raise FormatError(
-                f"{self.name}: section {section} at byte {self._place} needs {size} bytes, {left} are left"
+                f"{self.name}: section {section} at byte {self._place} needs {count_of(size, 'byte')}, "
+                f"{count_of(left, 'is', 'are')} left"
             )
         self._place += size
         return self.data[self._place - size : self._place]
@@ -127,7 +129,9 @@ class _Reader:
 
     def finish(self) -> None:
         if left := self.data.shape[0] - self._place:
-            raise FormatError(f"{self.name}: {left} bytes follow the last section, at byte {self._place}")
+            raise FormatError(
+                f"{self.name}: {count_of(left, 'byte follows', 'bytes follow')} the last section, at byte {self._place}"
+            )
 
 
 @dataclass(frozen=True)
@@ -271,12 +275,15 @@ def _bases(reader: _Reader) -> list[tuple[GnarkPoints, GnarkPoints]]:
     """The points of each commitment, and these times sigma. Raises FormatError."""
     count = reader.number(_COUNT, "commitments")
     if count > MAX_COMMITMENTS:
-        raise FormatError(f"{reader.name}: {count} commitments, of {MAX_COMMITMENTS} at most")
+        raise FormatError(f"{reader.name}: {count_of(count, 'commitment')}, of {MAX_COMMITMENTS} at most")
     found = []
     for k in range(count):
         basis, sigma = (reader.vector(Group.G1, f"{part} of commitment {k}") for part in ("B", "sigma B"))
         if len(basis) != len(sigma):
-            raise FormatError(f"{reader.name}: commitment {k} has {len(basis)} points and {len(sigma)} times sigma")
+            raise FormatError(
+                f"{reader.name}: commitment {k} has {count_of(len(basis), 'point')} and {len(sigma)} of them "
+                f"times sigma"
+            )
         found.append((basis, sigma))
     return found
 
@@ -314,11 +321,11 @@ def _domain(curve: Curve, data: Bytes, name: str) -> tuple[int, int]:
     """The size of the domain, and the one of `GENERATORS` whose powers it has. Raises FormatError, CurveMismatch."""
     head = data[:_DOMAIN_BYTES].tobytes()
     if len(head) < _DOMAIN_BYTES:
-        raise FormatError(f"{name}: {len(head)} bytes, too few for a proving key of gnark")
+        raise FormatError(f"{name}: {count_of(len(head), 'byte')}, too few for a proving key of gnark")
     size, root = int.from_bytes(head[:_SIZE], "big"), int.from_bytes(head[_SIZE + _SCALAR : _SIZE + 2 * _SCALAR], "big")
     modulus, log_size = curve.fr.modulus, size.bit_length() - 1
     if size < 2 or size & (size - 1):
-        raise FormatError(f"{name}: not a proving key of gnark: a domain of {size} rows")
+        raise FormatError(f"{name}: not a proving key of gnark: a domain of {count_of(size, 'row')}")
     for generator in GENERATORS:
         if log_size <= curve.fr.two_adicity and pow(generator, (modulus - 1) >> log_size, modulus) == root:
             return size, generator

@@ -17,6 +17,7 @@ from pathlib import Path
 from distprove.errors import InputError
 from distprove.groth16.inputs import Inputs, signals
 from distprove.groth16.symbols import INDICES, InputSignal, input_signals
+from kernels.host.units import count_of
 
 _MAX_NAMED = 8
 """Signals of one kind of fault that a message names."""
@@ -61,16 +62,18 @@ class InputFaults:
         yield from _more(len(self.unknown), "names are not input signals")
         for name, takes, given in self.sizes[:_MAX_NAMED]:
             shape = f", as {self.shapes[name]}" if name in self.shapes and self.shapes[name].shape else ""
-            yield f"signal {name!r} takes {takes} values{shape}, {given} are given"
+            yield f"signal {name!r} takes {count_of(takes, 'value')}{shape}, {count_of(given, 'is', 'are')} given"
         yield from _more(len(self.sizes), "signals have another number of values")
         if not self.missing_values:
             return
         given = self.takes - self.missing_values + sum(given - takes for _, takes, given in self.sizes)
-        yield f"the circuit takes {self.takes} input values, {given} are given"
+        yield f"the circuit takes {count_of(self.takes, 'input value')}, {count_of(given, 'is', 'are')} given"
         shown = self.missing[:_MAX_NAMED]
         rest = self.missing_values - sum(signal.size for signal in shown)
         if shown:
-            yield f"missing: {', '.join(map(str, shown))}" + (f" and {rest} more values" if rest > 0 else "")
+            yield f"missing: {', '.join(map(str, shown))}" + (
+                f" and {count_of(rest, 'more value')}" if rest > 0 else ""
+            )
         else:
             yield "the program has no names of what is missing; the circuit's .sym file beside it has (circom --sym)"
 

@@ -30,6 +30,7 @@ from distprove.formats.sampled import BLOCK, BLOCKS, HEAD, digest
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.options import InputFile
 from distprove.system import Partition
+from kernels.host.units import count_of
 
 WHOLE_WITNESS = HEAD + BLOCK * BLOCKS
 """Bytes up to which a witness is digested whole: reading it takes little longer than that, and so does proving it."""
@@ -92,7 +93,7 @@ def _content(path: Path, place: dict[str, Any], named: str) -> tuple[Bytes, str]
     except OSError as error:
         raise typed(OSError(error.errno, error.strerror), where) from None
     if size != place["size"]:
-        raise InputError(f"{where}: {size} bytes, and {place['size']} where the driver is")
+        raise InputError(f"{where}: {count_of(size, 'byte')}, and {place['size']} where the driver is")
     content = map_file(path)
     known = place["digest"]
     if known is not None and known != digest(

@@ -21,6 +21,7 @@ from distprove.errors import FormatError, WitnessGenerationError
 from distprove.formats.jsonpieces import pieces
 from distprove.formats.jsontext import EXACT_FLOAT
 from distprove.groth16.binfile import Source, load
+from kernels.host.units import count_of
 from kernels.maths.curves import Field
 
 _INTEGER = re.compile(r"-?(?:[0-9]{1,1024}|0[xX][0-9a-fA-F]{1,1024})\Z")
@@ -117,7 +118,9 @@ def _signals(name: str, value: Any, depth: int, before: Sequence[int]) -> Iterat
     if depth > _MAX_DEPTH:
         raise WitnessGenerationError(f"signal {name[:_MAX_NAME]!r}: nested more than {_MAX_DEPTH} deep")
     if len(name) > _MAX_NAME:
-        raise WitnessGenerationError(f"a signal name has {len(name)} characters, at most {_MAX_NAME} are taken")
+        raise WitnessGenerationError(
+            f"a signal name has {count_of(len(name), 'character')}, at most {_MAX_NAME} are taken"
+        )
     if isinstance(value, Mapping):
         yield from _entries(value, f"{name}.", depth, before)
         return

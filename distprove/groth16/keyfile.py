@@ -20,6 +20,7 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import VK_SUFFIX, Constraints, ParamsKey, read_params, read_vk
 from distprove.groth16.r1cs import open_r1cs
 from distprove.groth16.zkey import ZKey, read_zkey
+from kernels.host.units import count_of
 from kernels.maths.curves import BLS12_381
 
 AnyProvingKey = ZKey | ParamsKey | GnarkKey
@@ -106,6 +107,7 @@ def require_sizes(circuit: str, key: ZKey) -> None:
         raise CurveMismatch(f"{circuit}: the circuit is over {BLS12_381.title}, the key {key.curve.title}")
     if sizes != (key.n_vars, key.n_public):
         raise WitnessMismatch(
-            f"{circuit}: the circuit has {sizes[0]} wires, {sizes[1]} of them public, the key {key.n_vars} and "
+            f"{circuit}: the circuit has {count_of(sizes[0], 'wire')}, {sizes[1]} of them public, the key "
+            f"{key.n_vars} and "
             f"{key.n_public}: {key.name} is of another circuit"
         )

@@ -38,6 +38,7 @@ from distprove.groth16.templated import TemplatedQap, TemplatedSystem
 from distprove.groth16.vectors import PickedPoints, finite
 from distprove.groth16.zcash import SIZE, decode
 from distprove.groth16.zcash_points import CURVE
+from kernels.host.units import count_of
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointSlices
 from kernels.interface.sparse import SparseRows
@@ -95,7 +96,8 @@ class _Reader:
         left = self.data.shape[0] - self._position
         if size > left:
             raise FormatError(
-                f"{self.name}: section {section} at byte {self._position} needs {size} bytes, {left} are left"
+                f"{self.name}: section {section} at byte {self._position} needs {count_of(size, 'byte')}, "
+                f"{count_of(left, 'is', 'are')} left"
             )
         self._position += size
         return self.data[self._position - size : self._position]
@@ -111,7 +113,10 @@ class _Reader:
 
     def finish(self) -> None:
         if left := self.data.shape[0] - self._position:
-            raise FormatError(f"{self.name}: {left} bytes follow the last section, at byte {self._position}")
+            raise FormatError(
+                f"{self.name}: {count_of(left, 'byte follows', 'bytes follow')} the last section, at byte "
+                f"{self._position}"
+            )
 
 
 def read_vk(source: Source, *, name: str | None = None) -> VerificationKey:
@@ -253,7 +258,8 @@ def _check_counts(name: str, *sections: tuple[str, EncodedPoints, int]) -> None:
     for section, there, expected in sections:
         if len(there) != expected:
             raise InvalidKey(
-                f"{name}: section {section} has {len(there)} points, and the circuit {expected}: a key of another "
+                f"{name}: section {section} has {count_of(len(there), 'point')}, and the circuit {expected}: a "
+                f"key of another "
                 "circuit"
             )
 
@@ -317,7 +323,7 @@ def write_params(
             _write_vk(out, key, backend)
             for section, group in _VECTORS:
                 if began is not None:
-                    began(f"{len(points[section])} points of {section}")
+                    began(f"{count_of(len(points[section]), 'point')} of {section}")
                 _write_vector(out, group, points[section], backend)
         with replacing(vk_beside(target)) as out:
             _write_vk(out, key, backend)

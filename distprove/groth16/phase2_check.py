@@ -24,6 +24,7 @@ from distprove.groth16.points import Words, to_bytes
 from distprove.groth16.vectors import finite
 from distprove.groth16.zkey import BEACON, INSECURE_DEV_NAME, PERSON, Contribution, ZKey
 from kernels.cpu.group import mul
+from kernels.host.units import count_of
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator
@@ -55,7 +56,7 @@ def check_contributions(key: ZKey, backend: Backend, most: int = AFFORDED_EXPONE
     if key.insecure:
         raise InvalidCeremony(f"{key.name}: marked as {INSECURE_DEV_NAME!r}, a key without a ceremony")
     if all(one.kind == BEACON for one in contributions):
-        count = f"only {len(contributions)} public beacons" if contributions else "no contribution"
+        count = f"only {count_of(len(contributions), 'public beacon')}" if contributions else "no contribution"
         raise InvalidCeremony(f"{key.name}: {count}: everybody knows delta, and can forge proofs under this key")
     require_affordable(key.name, (one.iterations_exponent for one in contributions if one.kind == BEACON), most)
     _check_points(key, contributions, backend)

@@ -11,6 +11,7 @@ from distprove.errors import FormatError
 from distprove.groth16.elements import first_not_canonical
 from kernels.cpu.fields import to_montgomery
 from kernels.cpu.points import to_big_endian
+from kernels.host.units import count_of
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointSlices
@@ -107,7 +108,10 @@ def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
     """
     width = curve.point_limbs(group)
     if len(data) % (8 * width) != 0:
-        raise FormatError(f"{what}: {len(data)} bytes are not whole {curve.title} {group.name} points of {8 * width}")
+        raise FormatError(
+            f"{what}: {count_of(len(data), 'byte')}, no whole number of {curve.title} {group.name} points of "
+            f"{8 * width}"
+        )
     coordinates = np.frombuffer(data, dtype=np.uint8).reshape(-1, 4 * width)[:, ::-1]  # swaps c1 and c0, too
     elements = np.ascontiguousarray(coordinates).view("<u8").reshape(-1, curve.fq.limbs)
     if first_not_canonical(curve.fq, elements) is not None:
@@ -123,7 +127,9 @@ def size(curve: Curve, group: Group) -> int:
 def one_from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
     """Decode exactly one point, (point_limbs,), as `from_bytes` does. Raises FormatError."""
     if len(data) != size(curve, group):
-        raise FormatError(f"{what}: a {curve.title} {group.name} point is {size(curve, group)} bytes, not {len(data)}")
+        raise FormatError(
+            f"{what}: a {curve.title} {group.name} point is {count_of(size(curve, group), 'byte')}, not {len(data)}"
+        )
     point: Words = from_bytes(curve, group, data, what)[0]
     return point
 

@@ -25,6 +25,7 @@ from distprove.groth16.resident import Commitments, ResidentKey, picked
 from distprove.system import StepTimes
 from kernels.cpu import group
 from kernels.cpu.pairing import combine_members_g1
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
@@ -219,7 +220,9 @@ def _made(key: ResidentKey, make: MadeOnDevice, backend: Backend) -> Array:
     """The witness that `make` makes. Raises WitnessMismatch."""
     array = make(backend)
     if array.shape != (key.n_vars, key.curve.fr.limbs):
-        raise WitnessMismatch(f"the witness has shape {array.shape}; this key's circuit has {key.n_vars} wires")
+        raise WitnessMismatch(
+            f"the witness has shape {array.shape}; this key's circuit has {count_of(key.n_vars, 'wire')}"
+        )
     return array
 
 

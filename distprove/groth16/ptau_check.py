@@ -39,6 +39,7 @@ from distprove.groth16.vectors import finite
 from distprove.groth16.zkey import BEACON, PERSON
 from distprove.steps import Steps
 from kernels.cpu.group import add, neg
+from kernels.host.units import count_of
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
@@ -126,7 +127,7 @@ def _check_contributions(
 ) -> tuple[PtauContributor, ...]:
     curve = ptau.curve
     if all(one.kind == BEACON for one in contributions):
-        count = f"only {len(contributions)} public beacons" if contributions else "no contribution"
+        count = f"only {count_of(len(contributions), 'public beacon')}" if contributions else "no contribution"
         raise InvalidCeremony(f"{ptau.name}: {count}: everybody knows tau, alpha and beta")
     require_affordable(ptau.name, (one.iterations_exponent for one in contributions if one.kind == BEACON), most)
     _check_contributed_points(ptau, contributions, backend)

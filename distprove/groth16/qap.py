@@ -15,6 +15,7 @@ import numpy as np
 
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
+from kernels.host.units import count_of
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Curve, Field
@@ -97,7 +98,7 @@ def log_domain_of(curve: Curve, constraints: int, n_public: int) -> int:
     # The H basis needs roots of unity of twice the domain's order.
     if log_domain + 1 > curve.fr.two_adicity:
         raise InputError(
-            f"{constraints} constraints need a domain of 2^{log_domain};"
+            f"{count_of(constraints, 'constraint needs', 'constraints need')} a domain of 2^{log_domain};"
             f" {curve.title} allows up to 2^{curve.fr.two_adicity - 1}"
         )
     return log_domain

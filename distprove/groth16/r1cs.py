@@ -26,6 +26,7 @@ from distprove.groth16.csr import row_range
 from distprove.groth16.elements import dictionary, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
 from kernels.cpu.fields import from_montgomery, to_montgomery
+from kernels.host.units import count_of
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field
@@ -117,16 +118,23 @@ def open_r1cs(source: Source, *, name: str | None = None) -> R1csFile:
     n_labels, n_constraints = header.u64(), header.u32()
     header.finish()
     if n_outputs + n_public_inputs >= n_vars:
-        raise FormatError(f"{file.name}: {n_outputs + n_public_inputs} public wires do not fit into {n_vars} wires")
+        raise FormatError(
+            f"{file.name}: {count_of(n_outputs + n_public_inputs, 'public wire')}, too many for "
+            f"{count_of(n_vars, 'wire')}"
+        )
     if n_vars > file.data.shape[0]:
         # Set-up allocates by this number; without section 3 nothing else in the file bounds it.
-        raise FormatError(f"{file.name}: {n_vars} wires in a file of {file.data.shape[0]} bytes")
+        raise FormatError(
+            f"{file.name}: {count_of(n_vars, 'wire')} in a file of {count_of(file.data.shape[0], 'byte')}"
+        )
     for ident in (4, 5):
         if ident in file.sections and file.section(ident, "custom gates").u32():
             raise FormatError(f"{file.name}: the circuit uses custom gates, which Groth16 cannot prove")
     constraints = file.section(2, "constraints")
     if constraints.remaining % 4 or n_constraints > constraints.remaining // 12:
-        raise constraints.error(f"{constraints.remaining} bytes do not hold {n_constraints} constraints")
+        raise constraints.error(
+            f"{count_of(constraints.remaining, 'byte')}, which cannot hold {count_of(n_constraints, 'constraint')}"
+        )
     return R1csFile(curve, n_vars, n_outputs, n_public_inputs, n_private_inputs, n_labels, n_constraints, file)
 
 
@@ -147,9 +155,13 @@ def _read_constraints(
     counts, done, end = _combination_lengths(raw.data.cast("I"), 3 * rows, width)
     whole = (done - (4 * end > raw.shape[0])) // 3
     if whole < rows:
-        raise section.error(f"the section holds {whole} whole constraints, not {rows}")
+        raise section.error(f"the section holds {count_of(whole, 'whole constraint')}, not {rows}")
     if 4 * end < raw.shape[0]:
-        raise section.error(f"{raw.shape[0] - 4 * end} bytes follow the last of {rows} constraints", at=4 * end)
+        raise section.error(
+            f"{count_of(raw.shape[0] - 4 * end, 'byte follows', 'bytes follow')} the last of "
+            f"{count_of(rows, 'constraint')}",
+            at=4 * end,
+        )
 
     # Without the counts the section is one table of entries, combination after combination.
     starts = np.cumsum(1 + width * counts) - (1 + width * counts)
@@ -159,7 +171,7 @@ def _read_constraints(
     del keep, starts
     wires = np.ascontiguousarray(entries[:, 0])
     if wires.shape[0] >= _MAX_ENTRIES:
-        raise section.error(f"{wires.shape[0]} entries are more than the index type holds")
+        raise section.error(f"{count_of(wires.shape[0], 'entry', 'entries')}, more than the index type holds")
     if wires.shape[0] and int(wires.max()) >= cols:
         raise section.error(f"entry {int(wires.argmax())} names wire {int(wires.max())}, there are {cols}")
     distinct, index = dictionary(entries[:, 1:].view("<u8"))
@@ -201,10 +213,12 @@ def write_r1cs(path: str | os.PathLike[str], r1cs: R1cs) -> None:
     """Write a `.r1cs` file as circom does. Raises InputError when the matrices' sizes do not agree."""
     matrices = (r1cs.a, r1cs.b, r1cs.c)
     if any(m.rows != r1cs.n_constraints or m.cols > r1cs.n_vars for m in matrices):
-        raise InputError(f"the matrices are not {r1cs.n_constraints} constraints over {r1cs.n_vars} wires")
+        raise InputError(
+            f"the matrices are not {count_of(r1cs.n_constraints, 'constraint')} over {count_of(r1cs.n_vars, 'wire')}"
+        )
     labels = r1cs.wire_labels if r1cs.wire_labels is not None else np.arange(r1cs.n_vars, dtype=np.uint64)
     if labels.shape != (r1cs.n_vars,):
-        raise InputError(f"{labels.shape[0]} labels for {r1cs.n_vars} wires")
+        raise InputError(f"{count_of(labels.shape[0], 'label')} for {count_of(r1cs.n_vars, 'wire')}")
     with BinFileWriter(path, "r1cs", version=VERSION, sections=3) as out:
         # circom's own order of sections, so that the file is the same byte for byte.
         with out.section(2):

@@ -23,6 +23,7 @@ from distprove.groth16.points import Words, is_infinity
 from distprove.groth16.proof import Groth16Proof
 from distprove.system import PartitionProof
 from kernels.cpu.pairing import pairing_product
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import field_to_ints, point_from_ints, point_to_ints
 
@@ -275,7 +276,7 @@ def _check_object(top: Any, required: set[str], optional: set[str], what: str) -
 
 def _check_size(data: bytes, limit: int, what: str) -> None:
     if len(data) > limit:
-        raise FormatError(f"{what}: larger than {limit} bytes")
+        raise FormatError(f"{what}: larger than {count_of(limit, 'byte')}")
 
 
 def _check_protocol(top: dict[str, Any], what: str) -> None:

@@ -18,6 +18,7 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.snarkjs import read_verification_key
 from distprove.proof import Proof
 from kernels.cpu.keccak import keccak256
+from kernels.host.units import count_of
 from kernels.maths.curves import BN254, Curve, Group
 from kernels.maths.encoding import point_to_ints
 
@@ -61,7 +62,8 @@ def contract(key: VerificationKey) -> str:
     most = MOST_PUBLIC[key.curve.name]
     if key.n_public > most:
         raise UsageError(
-            f"the key has {key.n_public} public inputs, and a contract for more than {most} would exceed the size "
+            f"the key has {count_of(key.n_public, 'public input')}, and a contract for more than {most} would "
+            f"exceed the size "
             "that Ethereum allows (EIP-170): make one of them the hash of the others"
         )
     body = _bn254(key) if key.curve is BN254 else _bls12381(key)

@@ -43,6 +43,7 @@ from distprove.options import InputFile
 from distprove.system import DeviceTask, Partition, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.host.arena import HostArena
+from kernels.host.units import count_of
 from kernels.interface.arrays import Empty
 from kernels.interface.backend import Backend
 from kernels.maths.encoding import unpack
@@ -182,7 +183,7 @@ class Groth16System(Groth16Verifier):
         """Raise UsageError for more partitions than the aggregation keys serve."""
         if self._srs is not None and len(self.sources) > self._srs[2]:
             srs, _, most = self._srs
-            raise UsageError(f"{srs}: aggregation keys for {most} proofs, the job has {len(self.sources)}")
+            raise UsageError(f"{srs}: aggregation keys for {count_of(most, 'proof')}, the job has {len(self.sources)}")
 
     def aggregates(self) -> bool:
         return self._srs is not None
@@ -354,7 +355,8 @@ class CircuitWitnesses:
             raise CurveMismatch(f"{self._name}: the circuit is over {circuit.curve.title}, the key {key.curve.title}")
         if (circuit.n_wires, circuit.n_public) != (key.n_vars, key.n_public):
             raise WitnessMismatch(
-                f"{self._name}: the circuit has {circuit.n_wires} wires, {circuit.n_public} of them public, the key "
+                f"{self._name}: the circuit has {count_of(circuit.n_wires, 'wire')}, {circuit.n_public} of them "
+                f"public, the key "
                 f"{key.n_vars} and {key.n_public}"
             )
 

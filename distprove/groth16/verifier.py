@@ -22,6 +22,7 @@ from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
 from kernels.cpu.group import add, neg
 from kernels.cpu.pairing import combine_g1, first_invalid_point, pairing_product_is_one, scale_g1
+from kernels.host.units import count_of
 from kernels.maths.curves import Group
 from kernels.maths.encoding import pack, scalars_from_ints
 
@@ -140,7 +141,7 @@ def combination_holds(
 def check_public(key: VerificationKey, public: Sequence[int]) -> None:
     """Raise InvalidProof unless there is one canonical scalar for each public input of the key."""
     if len(public) != key.n_public:
-        raise InvalidProof(f"{len(public)} public values, the key has {key.n_public}")
+        raise InvalidProof(f"{count_of(len(public), 'public value')}, the key has {key.n_public}")
     for index, value in enumerate(public):
         if not isinstance(value, int) or not 0 <= value < key.curve.fr.modulus:
             raise InvalidProof(f"public value {index} is not in the scalar field of {key.curve.title}")

@@ -37,6 +37,7 @@ from distprove.groth16.symbols import symbols_beside
 from distprove.groth16.wasm_modules import load_module, new_engine
 from distprove.groth16.wtns import require_same_circuit
 from distprove.wanted import called_off, require_wanted
+from kernels.host.units import count_of
 from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve, Field
 
@@ -199,7 +200,10 @@ class WitnessProgram:
                 given += len(part.values)
             instance.end_signal()
             if given < self.n_inputs:
-                raise _Misfit(f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given")
+                raise _Misfit(
+                    f"{self.name}: the circuit takes {count_of(self.n_inputs, 'input value')}, "
+                    f"{count_of(given, 'is', 'are')} given"
+                )
             witness = instance.witness(self.n_vars, field.limbs, empty)
         if first_not_canonical(field, witness) is not None:
             raise WitnessGenerationError(f"{self.name}: the program returned a wire that is not below the prime")
@@ -312,7 +316,7 @@ class _Instance:
         """The program's curve, number of wires, and number of input values."""
         words = self._call("getFieldNumLen32")
         if not 0 < words <= 64:
-            raise FormatError(f"{self._name}: the program's field elements have {words} words")
+            raise FormatError(f"{self._name}: the program's field elements have {count_of(words, 'word')}")
         self._call("getRawPrime")
         prime = sum((self._call("readSharedRWMemory", i) & 0xFFFFFFFF) << (32 * i) for i in range(words))
         try:
@@ -320,7 +324,7 @@ class _Instance:
         except KeyError:
             raise FormatError(f"{self._name}: the program's prime is neither BN254's nor BLS12-381's") from None
         if words != 2 * curve.fr.limbs:
-            raise FormatError(f"{self._name}: the program's field elements have {words} words")
+            raise FormatError(f"{self._name}: the program's field elements have {count_of(words, 'word')}")
         return curve, self._call("getWitnessSize") & 0xFFFFFFFF, self._call("getInputSize") & 0xFFFFFFFF
 
     def start(self) -> None:
@@ -366,7 +370,8 @@ class _Instance:
             if self._expected == 0:  # what circom's programs say of a signal that they do not have
                 raise _Misfit(f"{self._name}: {self._signal!r} is not an input signal of the circuit")
             raise _Misfit(
-                f"{self._name}: signal {self._signal!r} takes {self._expected} values, {self._given} are given"
+                f"{self._name}: signal {self._signal!r} takes {count_of(self._expected, 'value')}, "
+                f"{count_of(self._given, 'is', 'are')} given"
             )
 
     def witness(self, n_vars: int, limbs: int, empty: Empty) -> Words:

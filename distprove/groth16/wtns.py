@@ -16,6 +16,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Source
 from distprove.groth16.elements import Words, as_words, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
 from distprove.groth16.key import LoadableKey
+from kernels.host.units import count_of
 from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve
 
@@ -29,7 +30,8 @@ def require_same_circuit(what: str, curve: Curve, n_vars: int, circuit: Loadable
         raise CurveMismatch(f"{what} is for {curve.title}, the key for {circuit.curve.title}")
     if n_vars != circuit.n_vars:
         raise WitnessMismatch(
-            f"{what} is of {n_vars} wires, the circuit of the key of {circuit.n_vars}: they are of different circuits"
+            f"{what} is of {count_of(n_vars, 'wire')}, the circuit of the key of {circuit.n_vars}: they are of "
+            f"different circuits"
         )
 
 

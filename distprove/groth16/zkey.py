@@ -34,6 +34,7 @@ from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import is_infinity
 from kernels.cpu.fields import from_montgomery, to_montgomery
+from kernels.host.units import count_of
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
 
@@ -178,9 +179,14 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
         raise header.error(f"the scalar field is not that of {curve.title}")
     n_vars, n_public, domain_size = header.u32(), header.u32(), header.u32()
     if n_public >= n_vars:
-        raise header.error(f"{n_public} public wires and the constant do not fit into {n_vars} wires")
+        raise header.error(
+            f"{count_of(n_public, 'public wire')} and the constant do not fit into {count_of(n_vars, 'wire')}"
+        )
     if domain_size & (domain_size - 1) or not n_public < domain_size <= 1 << curve.fr.two_adicity:
-        raise header.error(f"domain size {domain_size} is not a power of two that {n_public} public wires fit")
+        raise header.error(
+            f"domain size {domain_size} is not a power of two that "
+            f"{count_of(n_public, 'public wire fits', 'public wires fit')}"
+        )
     single = {name: _read_point(header, curve, group) for name, group in SINGLE.items()}
     header.finish()
     # With another one A is uniform whatever the witness, B is by delta in G2, and C follows from both in a proof that
@@ -254,7 +260,10 @@ def read_parameters(section: SectionReader) -> tuple[str | None, int | None, byt
     """
     size = section.u32()
     if size > section.remaining:
-        raise section.error(f"{size} bytes of parameters are announced, {section.remaining} are left")
+        raise section.error(
+            f"the header announces {count_of(size, 'byte')} of parameters, "
+            f"{count_of(section.remaining, 'is', 'are')} left"
+        )
     end = section.remaining - size
     parameters: dict[int, bytes] = {}
     last = 0
@@ -302,11 +311,15 @@ def write_zkey(
     }
     for ident, (vector, count, limbs) in vectors.items():
         if vector.shape[0] != count or vector.nbytes != 8 * limbs * count:
-            raise InvalidKey(f"section {ident} must have {count} points of {limbs} words, not {vector.shape}")
+            raise InvalidKey(
+                f"section {ident} must have {count_of(count, 'point')} of {count_of(limbs, 'word')}, not {vector.shape}"
+            )
     if max(a.rows, b.rows) > domain_size or max(a.cols, b.cols) > n_vars:
-        raise InvalidKey(f"the matrices do not fit {domain_size} constraints and {n_vars} wires")
+        raise InvalidKey(
+            f"the matrices do not fit {count_of(domain_size, 'constraint')} and {count_of(n_vars, 'wire')}"
+        )
     if len(circuit_hash) != 64:
-        raise InvalidKey(f"the circuit hash has {len(circuit_hash)} bytes, not 64")
+        raise InvalidKey(f"the circuit hash has {count_of(len(circuit_hash), 'byte')}, not 64")
 
     with BinFileWriter(path, "zkey", version=VERSION, sections=10) as out:
         with out.section(1):

@@ -11,6 +11,7 @@ from distprove.errors import FormatError
 from distprove.proof import check_fields
 from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.merkle import TreeShape
+from kernels.host.units import count_of
 from kernels.interface.goldilocks import TreeOpening
 from kernels.interface.tree_hash import TreeHash
 
@@ -48,7 +49,7 @@ def unpack(data: Any, shape: tuple[int, ...], what: str) -> Words:
 def _count(data: Any, size: int, most: int, what: str) -> int:
     """Number of items of `size` bytes in `data`. Raises FormatError for incomplete items and for more than `most`."""
     if not isinstance(data, bytes) or len(data) % size or len(data) > size * most:
-        raise FormatError(f"{what}: not at most {most} items of {size} bytes")
+        raise FormatError(f"{what}: not at most {count_of(most, 'item')} of {count_of(size, 'byte')}")
     return len(data) // size
 
 

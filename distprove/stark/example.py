@@ -25,6 +25,7 @@ from distprove.stark.program import (
     preprocessed_columns,
     whole_trace,
 )
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -84,10 +85,14 @@ def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: T
         if not is_name(part.name):
             raise UsageError(f"{called} gave a partition the name {part.name!r}, which cannot be that of a file")
     if not slices or len(slices) != (partitions or len(slices)):
-        raise UsageError(f"{called} gave {len(slices)} partitions, and {partitions or 'some'} are asked for")
+        raise UsageError(
+            f"{called} gave {count_of(len(slices), 'partition')}, and {partitions or 'some'} are asked for"
+        )
     (name, times), *_ = Counter(part.name.lower() for part in slices).most_common(1)
     if times > 1:
-        raise UsageError(f"{called} gave {times} partitions the name {name!r}, apart from upper and lower case")
+        raise UsageError(
+            f"{called} gave {count_of(times, 'partition')} the name {name!r}, apart from upper and lower case"
+        )
     return Cut(slices, made.log_heights, checked_output(program, made.output), made.exit_code)
 
 
@@ -100,7 +105,7 @@ def checked_output(program: Program, output: bytes | None) -> bytes | None:
     if output is not None and not isinstance(output, bytes):
         raise UsageError(f"program {program.name}: an output is bytes, not a {type(output).__name__}")
     if output is not None and len(output) > MAX_OUTPUT:
-        raise UsageError(f"program {program.name}: an output of {len(output)} bytes; {MAX_OUTPUT} at most")
+        raise UsageError(f"program {program.name}: an output of {count_of(len(output), 'byte')}; {MAX_OUTPUT} at most")
     return output
 
 

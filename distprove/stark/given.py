@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from distprove.errors import AirError
 from distprove.stark.air import Air
 from distprove.stark.field import P
+from kernels.host.units import count_of
 
 
 def check_columns(tables: Sequence[Air], main: Any) -> None:
@@ -22,7 +23,7 @@ def check_columns(tables: Sequence[Air], main: Any) -> None:
     if not isinstance(main, list):
         raise AirError(f"the main columns of a trace are a list, one entry for each table, not a {type(main).__name__}")
     if len(main) != len(tables):
-        raise AirError(f"the trace has {len(main)} tables; the program has {len(tables)}")
+        raise AirError(f"the trace has {count_of(len(main), 'table')}; the program has {len(tables)}")
     for air, columns in zip(tables, main, strict=True):
         if columns is not None:
             _check_matrix(columns, sum(air.main.values()), f"table {air.name}: the trace")
@@ -66,7 +67,8 @@ def checked_preprocessed(
             fixed = fixed_heights.get(air.name)
             if fixed is not None and matrix.shape[1] != 1 << fixed:
                 raise AirError(
-                    f"table {air.name}: {matrix.shape[1]} rows of preprocessed columns, and it is fixed to 2^{fixed} "
+                    f"table {air.name}: {count_of(matrix.shape[1], 'row')} of preprocessed columns, and it is "
+                    f"fixed to 2^{fixed} "
                     "(Program.fixed_heights gives log2 of the rows)"
                 )
     return columns
@@ -80,4 +82,4 @@ def _check_matrix(columns: Any, width: int, what: str) -> None:
     if len(shape) != 2 or shape[0] != width:
         raise AirError(f"{what}: an array of shape {tuple(shape)}, expected ({width}, rows)")
     if shape[1] == 0 or shape[1] & (shape[1] - 1):
-        raise AirError(f"{what}: {shape[1]} rows, expected a power of two")
+        raise AirError(f"{what}: {count_of(shape[1], 'row')}, expected a power of two")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kernels.host.units import count_of
+
 LogHeights = tuple[int | None, ...]
 """log2 of the rows of each table, in the key's order; None for an absent table."""
 ABSENT = 255
@@ -40,7 +42,9 @@ def misfit(
     """Say why tables of these names cannot have these heights under a key that fixes some. All are in the key's
     order, `fixed` and `log_heights` log2 of the rows."""
     if len(log_heights) != len(names):
-        return f"{len(log_heights)} heights are given for {len(names)} tables"
+        return (
+            f"{count_of(len(log_heights), 'height is given', 'heights are given')} for {count_of(len(names), 'table')}"
+        )
     for name, own, height, may_lack in zip(names, fixed, log_heights, optional, strict=True):
         if height is None and not may_lack:
             return f"table {name} is absent, and the program does not say that it is optional"

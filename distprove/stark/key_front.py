@@ -17,6 +17,7 @@ from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
 from distprove.stark.logup import BoundaryTerm, StatedTuples
 from distprove.stark.output import OUTPUT_WIDTH
 from distprove.stark.statement import Statement
+from kernels.host.units import count_of
 
 MAX_TABLES = 512
 MAX_BYTES = 1 << 27
@@ -64,7 +65,8 @@ class KeyFront(ABC, Generic[ParametersT, TableT, OptionalT]):
     def __repr__(self) -> str:
         named = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return (
-            f"<{type(self).__name__}: {self.program}({named}), {len(self.tables)} tables, {self.digest.hex()[:16]}...>"
+            f"<{type(self).__name__}: {self.program}({named}), {count_of(len(self.tables), 'table')}, "
+            f"{self.digest.hex()[:16]}...>"
         )
 
     @property
@@ -98,7 +100,9 @@ class KeyFront(ABC, Generic[ParametersT, TableT, OptionalT]):
         try:
             data = canonical.encode(self.to_record())
             if len(data) > MAX_BYTES:
-                raise UsageError(f"{what}: its verifying key has {len(data)} bytes; at most {MAX_BYTES} are read")
+                raise UsageError(
+                    f"{what}: its verifying key has {count_of(len(data), 'byte')}; at most {MAX_BYTES} are read"
+                )
             self._read_own(canonical.decode(data, what), what)
         except FormatError as error:
             raise UsageError(str(error)) from None

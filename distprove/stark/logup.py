@@ -20,6 +20,7 @@ from distprove.stark.air.definition import Bus
 from distprove.stark.arithmetic import NUMBERS, Arithmetic, E
 from distprove.stark.field import Ext, P, Words
 from distprove.stark.output import MAX_OUTPUT_TUPLES, OUTPUT_WIDTH, output_stream
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -65,7 +66,7 @@ def constraint_scalars(
     for scope, used, terminal in zip(SCOPES, (air.has_local, air.has_global), terminals, strict=True):
         if used:
             if terminal is None:
-                raise InputError(f"{air.name}: the terminal of its {scope} buses is missing")
+                raise InputError(f"{air.name}: the terminal of its buses of scope {scope!r} is missing")
             parts.append(field.e_scale(terminal, inverse_height))
     if air.uses:
         parts += [(0, 1, 0), (0, 0, 1)]
@@ -80,7 +81,7 @@ def interaction_scalars(air: CompiledAir, public: Sequence[int], buses: BusChall
 def challenge_scalars(air: UsesBuses, public: Sequence[int], buses: BusChallenges[Ext]) -> list[Ext]:
     """The public values and the challenges of the scopes that a table uses, as its programs number them."""
     if len(public) != air.public_count:
-        raise InputError(f"{air.name}: {len(public)} public values, expected {air.public_count}")
+        raise InputError(f"{air.name}: {count_of(len(public), 'public value')}, expected {air.public_count}")
     if not all(0 <= value < P for value in public):
         raise InputError(f"{air.name}: a public value is not a canonical field element")
     return [*[(value, 0, 0) for value in public], *scope_scalars(NUMBERS, air, buses)]
@@ -93,7 +94,7 @@ def scope_scalars(f: Arithmetic[E], air: UsesBuses, buses: BusChallenges[E]) -> 
     for scope, width, challenges in zip(SCOPES, widths, drawn, strict=True):
         if width:
             if challenges is None:
-                raise InputError(f"{air.name}: the challenges of its {scope} buses are missing")
+                raise InputError(f"{air.name}: the challenges of its buses of scope {scope!r} are missing")
             z, beta = challenges
             parts += [z, *f.powers(beta, width + 1)[1:]]
     return parts

@@ -25,7 +25,7 @@ from distprove.stark.program import Program
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.trace_shape import misfit_of
 from distprove.stark.verifying_key import VerifyingKey, made_key
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 MOST_MEMORY = 1 << 42
 """Bytes that a partition may take on a device, at most, as lean as it can be proven. That a device is smaller is told
@@ -49,7 +49,9 @@ def check_program(
         check_multiplicities(key, least_heights(key, partitions))
         return
     if len(heights) != partitions:
-        raise UsageError(f"program {program.name}: heights of {len(heights)} partitions are given for {partitions}")
+        raise UsageError(
+            f"program {program.name}: heights are given of {count_of(len(heights), 'partition')} for {partitions}"
+        )
     for each in dict.fromkeys(map(tuple, heights)):
         if not engine.heights_fit(key, each):
             raise UsageError(f"program {program.name}: log_heights, or its cut, is wrong: {misfit_of(key, each)}")
@@ -89,7 +91,8 @@ def check_size(key: AnyKey, heights: Heights) -> None:
     size = sum(count * engine.proof_bytes(key, kind) for kind, count in kinds.items())
     if size > MAX_BYTES:
         raise UsageError(
-            f"the proofs of {len(heights)} partitions take {size / (1 << 30):.1f} GiB together, and no file of "
+            f"the proofs of {count_of(len(heights), 'partition')} take {size / (1 << 30):.1f} GiB together, and "
+            f"no file of "
             f"more than {MAX_BYTES / (1 << 30):.0f} GiB is read: fewer partitions, or a larger blow-up"
         )
 
@@ -99,7 +102,8 @@ def check_security(key: AnyKey, heights: Heights) -> None:
     reached = engine_of(key).security(key, heights).bits
     if reached < key.params.security_bits:
         raise UsageError(
-            f"{key.params.queries} queries give {reached:.1f} bits of security at these heights, and "
+            f"{count_of(key.params.queries, 'query gives', 'queries give')} {reached:.1f} bits of security at "
+            f"these heights, and "
             f"{key.params.security_bits} are asked for"
         )
 
@@ -152,7 +156,7 @@ def check_queries(key: AnyKey) -> None:
             if reached >= key.params.security_bits:
                 return
     raise UsageError(
-        f"{key.params.queries} queries give at most {reached:.1f} bits of security, and "
+        f"{count_of(key.params.queries, 'query gives', 'queries give')} at most {reached:.1f} bits of security, and "
         f"{key.params.security_bits} are asked for"
     )
 

@@ -35,6 +35,7 @@ from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.trace_shape import misfit_of
 from distprove.stark.verifying_key import VerifyingKey, compile_program
+from kernels.host.units import count_of
 from kernels.interface.tree_hash import TreeHash
 
 FIELD_BITS = 3 * math.log2(P)
@@ -281,8 +282,9 @@ def choose_queries(stats: Statistics, log_blowup: int, security_bits: int, grind
     enough = [queries for queries in found if queries is not None]
     if not enough:
         raise UsageError(
-            f"no number of queries gives {security_bits} proven bits for 2^{max(stats.log_heights)} rows and "
-            f"{stats.columns} opened columns over a field of {FIELD_BITS:.0f} bits"
+            f"no number of queries gives {count_of(security_bits, 'proven bit')} for "
+            f"2^{max(stats.log_heights)} rows and "
+            f"{count_of(stats.columns, 'opened column')} over a field of {FIELD_BITS:.0f} bits"
         )
     return min(enough)
 

@@ -14,6 +14,7 @@ from distprove.stark.air.compiled import MAX_PUBLIC
 from distprove.stark.air.definition import MAX_NAME, layout_of
 from distprove.stark.field import P
 from distprove.stark.output import DIGEST_VALUES
+from kernels.host.units import count_of
 
 WHERE = ("first", "last", "every")
 EXIT_CODE = "exit_code"
@@ -101,7 +102,7 @@ class Statement:
         """Describe the first condition that the public values of all partitions, in order, violate; None if none."""
         for position, public in enumerate(publics):
             if len(public) != self.public_values or not all(0 <= v < P for v in public):
-                return f"partition {position} does not have {self.public_values} canonical public values"
+                return f"partition {position} does not have {count_of(self.public_values, 'canonical public value')}"
         excess = self.excess(len(publics))
         if excess is not None:
             return excess
@@ -147,7 +148,8 @@ class Statement:
         if every <= MAX_EVERY or every * partitions <= MAX_TUPLES:
             return None
         return (
-            f"the statement has {every} boundary tuples for each of {partitions} partitions: at most {MAX_EVERY}, or "
+            f"the statement has {count_of(every, 'boundary tuple')} for each of "
+            f"{count_of(partitions, 'partition')}: at most {MAX_EVERY}, or "
             f"{MAX_TUPLES} over all partitions"
         )
 
@@ -251,9 +253,12 @@ class Statement:
             yield f"two of them have one name (it has: {known})"
         for name, length in self.public:
             if not (1 <= len(name) <= MAX_NAME and length >= 1):
-                yield f"{name!r} with {length} elements: a name has 1 to {MAX_NAME} characters, a value some elements"
+                yield (
+                    f"{name!r} with {count_of(length, 'element')}: a name has 1 to {MAX_NAME} characters, a value "
+                    f"some elements"
+                )
         if self.public_values > MAX_PUBLIC:
-            yield f"they have {self.public_values} elements, at most {MAX_PUBLIC} are possible"
+            yield f"they have {count_of(self.public_values, 'element')}, at most {MAX_PUBLIC} are possible"
         named = [
             *(("same", n) for n in self.same),
             *(("output", n) for n in self._output_names),
@@ -276,25 +281,31 @@ class Statement:
             if b.where not in WHERE:
                 yield f"the boundary on bus {b.bus} is where={b.where!r}, expected one of {', '.join(WHERE)}"
             if not 0 < abs(b.times) < P:
-                yield f"the boundary on bus {b.bus} is {b.times} times: neither 0 nor p or more are possible"
+                yield (
+                    f"the boundary on bus {b.bus} is {count_of(b.times, 'time')}, and neither 0 nor p or more "
+                    f"is possible"
+                )
         for end, start in self.chain:
             if layout[end][1] != layout[start][1]:
-                yield f"chain: {end!r} has {layout[end][1]} elements and {start!r} has {layout[start][1]}"
+                yield f"chain: {end!r} has {count_of(layout[end][1], 'element')} and {start!r} has {layout[start][1]}"
         # More follow from these, because equality is transitive, or contradict each other.
         if len(set(self.chain)) > 2 * len(layout):
-            yield f"chain has {len(set(self.chain))} pairs, at most {2 * len(layout)} are possible"
+            yield f"chain has {count_of(len(set(self.chain)), 'pair')}, at most {2 * len(layout)} are possible"
         if len(set(self.constants)) > 3 * len(layout):
             yield f"constants: {len(set(self.constants))} of them, at most {3 * len(layout)} are possible"
         for c in self.constants:
             if c.where not in WHERE:
                 yield f"the constant {c.name!r} is where={c.where!r}, expected one of {', '.join(WHERE)}"
             if len(c.values) != layout[c.name][1]:
-                yield f"the constant {c.name!r} has {len(c.values)} elements, and the value has {layout[c.name][1]}"
+                yield (
+                    f"the constant {c.name!r} has {count_of(len(c.values), 'element')}, and the value has "
+                    f"{layout[c.name][1]}"
+                )
             if not all(0 <= v < P for v in c.values):
                 yield f"the constant {c.name!r} is no field element: not from 0 to p - 1"
         lengths = [layout[n][1] for n in self._output_names]
         if lengths not in ([], [1, DIGEST_VALUES]):
-            yield f"the output's length and digest have {lengths} elements, expected [1, {DIGEST_VALUES}]"
+            yield f"the output's length and digest have lengths {lengths}, expected [1, {DIGEST_VALUES}]"
 
 
 _BOUNDARY = {"bus": str, "values": [(int, Row(str, int))], "times": int, "where": str}

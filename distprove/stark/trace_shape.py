@@ -13,6 +13,7 @@ from distprove.stark import logup
 from distprove.stark.heights import LogHeights, misfit
 from distprove.stark.key_front import KeyFront
 from distprove.stark.program import Trace
+from kernels.host.units import count_of
 
 AnyKey = KeyFront[Any, Any, Any]
 
@@ -24,7 +25,9 @@ def check_trace_shape(key: AnyKey, trace: Trace, heights_fit: Callable[[Any, Log
     """
     expected = key.statement.public_values
     if len(trace.public) != expected:
-        raise AirError(f"the trace has {len(trace.public)} public values; the program's statement has {expected}")
+        raise AirError(
+            f"the trace has {count_of(len(trace.public), 'public value')}; the program's statement has {expected}"
+        )
     heights = tuple(None if columns is None else int(columns.shape[1]).bit_length() - 1 for columns in trace.main)
     if not heights_fit(key, heights):
         raise AirError(f"the trace does not fit the program: {misfit_of(key, heights)}")

@@ -48,6 +48,7 @@ import numpy as np
 from distprove.stark.field import Ext, P, Words
 from kernels.cpu import poseidon2, poseidon2_bn254
 from kernels.cpu.keccak import keccak256
+from kernels.host.units import count_of
 from kernels.interface.tree_hash import GRIND_TAG, TreeHash
 from kernels.maths.poseidon2_bn254 import WIDTH, R
 
@@ -272,7 +273,9 @@ class PackedTranscript(SpongeTranscript):
 
     def _message(self, kind: int, label: bytes, items: Sequence[Any], length: int) -> None:
         if len(label) > PACKED_LABEL_BYTES or length >> 48:
-            raise ValueError(f"a label of {len(label)} bytes, or {length} items, have no message of their own")
+            raise ValueError(
+                f"a label of {count_of(len(label), 'byte')}, or {count_of(length, 'item')}: too much for one message"
+            )
         header = kind + (len(label) << 8) + (length << 16) + (int.from_bytes(label, "little") << 64)
         self._push((header, *items))
 

@@ -57,6 +57,7 @@ from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.stark.whole_job import JobRules, check_multiplicities, verify_whole_job, verify_whole_statement
+from kernels.host.units import count_of
 from kernels.maths.query_paths import QueryPaths
 
 
@@ -71,7 +72,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
         raise InvalidProof(f"not a partition's name: {name!r}")
     public = tuple(public)
     if len(public) != key.statement.public_values or not all(type(v) is int and 0 <= v < P for v in public):
-        raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")
+        raise InvalidProof(f"{name}: not {count_of(key.statement.public_values, 'canonical public value')}")
     reached = security_bits(shape)
     if reached < params.security_bits:
         raise InvalidProof(

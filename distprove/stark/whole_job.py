@@ -14,6 +14,7 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.field import Ext, e_add
 from distprove.stark.heights import LogHeights
 from distprove.stark.output import digest_of, output_public
+from kernels.host.units import count_of
 from kernels.interface.tree_hash import TreeHash
 
 
@@ -120,11 +121,12 @@ def check_output(key: Any, public: Sequence[int], output: bytes | None) -> None:
         told = digest_of(stated[1:]).hex() if all(v >> 32 == 0 for v in stated) else "no digest"
         raise OutputMissing(
             "every partition's proof holds by itself, but it is not known whether they are one job: it states an "
-            f"output of {stated[0]} bytes (Keccak-256 {told}), which is not here, and without its words nobody can "
+            f"output of {count_of(stated[0], 'byte')} (Keccak-256 {told}), which is not here, and without its "
+            f"words nobody can "
             "tell whether the tables wrote it. Give the output (--output FILE, output=)"
         )
     if len(output) != stated[0]:
-        raise InvalidProof(f"the job states an output of {stated[0]} bytes, and {GIVEN} has {len(output)}")
+        raise InvalidProof(f"the job states an output of {count_of(stated[0], 'byte')}, and {GIVEN} has {len(output)}")
     if output_public(output) != stated:
         raise InvalidProof(f"{GIVEN} is not the one that the job states: its Keccak-256 digest differs")
 

@@ -147,12 +147,12 @@ def test_verify_and_export_of_an_unfinished_run_say_how_far_it_is(proven: Path, 
     (out / "partitions" / "member-1.msgpack").unlink()
     for command in (["verify"], ["export", "--out", tmp_path / "E"]):
         told = why_refused(run(*command, out))
-        assert "is not finished: 2 of 3 partitions are proven" in told
+        assert "is not finished: 2 of 3 partitions proven" in told
         assert "does what is missing" in told
         with Run.open(out):
-            assert "2 of 3 partitions are proven, and a driver is at work on it" in why_refused(run(*command, out))
+            assert "2 of 3 partitions proven, and a driver is at work on it" in why_refused(run(*command, out))
     shutil.rmtree(out / "partitions")
-    assert "0 of 3 partitions are proven" in why_refused(run("verify", out))
+    assert "0 of 3 partitions proven" in why_refused(run("verify", out))
 
 
 def test_a_command_that_reads_a_run_does_not_say_to_resume_it(proven: Path, tmp_path: Path) -> None:

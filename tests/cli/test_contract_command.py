@@ -235,7 +235,7 @@ def test_a_key_of_fewer_places_is_refused(made: Made, tmp_path: Path) -> None:
     fewer = replace(file, named={**file.named, "params": {**file.named["params"], "places": 1}})
     refused = made.changed(tmp_path / "one", PROGRAM, fewer.to_bytes()).verify("--exit-code", "7")
     assert refused.exit_code == 1
-    assert "a key of 1 places; the circuit that a contract reads has 32" in " ".join(refused.output.split())
+    assert "a key of 1 place; the circuit that a contract reads has 32" in " ".join(refused.output.split())
 
 
 def test_the_driver_takes_nothing_else(made: Made) -> None:

@@ -178,7 +178,7 @@ def test_a_quiet_job_shows_in_a_log_that_it_still_runs(proving: bool) -> None:
         display(Progress(told, None, None, None, 1, 0, 4, None if proving else "the key, still", stages=stages))
         printed.clear()  # the line of the event itself
         assert printed.wait(60)
-    expected = "proving, 1 of 4 done: 1 witnesses, 2 proving (" if proving else "waiting for the key, still"
+    expected = "proving, 1 of 4 done: 1 synthesising, 2 proving (" if proving else "waiting for the key, still"
     assert expected in "".join(lines)
 
 
@@ -323,7 +323,7 @@ def test_what_a_job_waits_for_before_it_works_is_shown(terminal: bool) -> None:
     with ProgressDisplay(console) as display:
         for what in (
             "Ray",
-            "places for 2 provers and 1 synthesisers",
+            "places for 2 provers and 1 synthesiser",
             *(f"the key, loaded on {k} of 2" for k in (0, 1)),
         ):
             display(Progress("waiting", None, None, None, 0, 0, 3, what))
@@ -337,7 +337,7 @@ def test_what_a_job_waits_for_before_it_works_is_shown(terminal: bool) -> None:
         lines = [line.partition(" (")[0] for line in text(console).splitlines()]
         assert lines == [
             "waiting for Ray",
-            "waiting for places for 2 provers and 1 synthesisers",
+            "waiting for places for 2 provers and 1 synthesiser",
             "waiting for the key",
         ]
 

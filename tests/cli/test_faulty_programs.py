@@ -146,7 +146,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 MESSAGES = {
-    "OneTable": "the trace has 1 tables; the program has 2",
+    "OneTable": "the trace has 1 table; the program has 2",
     "NoTrace": "program walk: trace gave a NoneType, expected a Trace",
     "NoList": "the main columns of a trace are a list, one entry for each table, not a NoneType",
     "NoArray": "table Steps: the trace: expected an array of shape (4, rows), not a list",

@@ -231,7 +231,7 @@ def test_a_killed_service_is_told_and_goes_on_when_it_is_started_again(shell: Sh
     assert "--no-service" not in shell("prove", "job.toml", "--out", "alone", "--threads", "1", "--local").stderr
     assert shell.json("up", "--local")["pid"] != process
     assert shell.json("status", "kept")["state"] in ("queued", "running")
-    assert "1 jobs wait" in shell("down", "--now").stdout
+    assert "1 job waits" in shell("down", "--now").stdout
     assert "no service runs" in shell("status", code=3).stderr
     shell("up", "--local")
     shell("cancel", "kept")

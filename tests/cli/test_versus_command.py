@@ -120,7 +120,7 @@ def test_commands_that_cannot_be_used(small_job: SmallJob, command: str, name: s
 
 def test_each_key_has_its_witness(small_job: SmallJob) -> None:
     done = run("bench", "versus", "p", "--zkey", small_job.zkey, "--zkey", small_job.zkey, "--wtns", small_job.zkey)
-    assert "2 keys and 1 witnesses" in why_refused(done)
+    assert "2 keys and 1 witness:" in why_refused(done)
 
 
 def test_the_end_of_the_other_prover_is_waited_for_and_not_polled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_what_is_not_aggregated(made: Made) -> None:
     (first, second, _), (one, two, _) = made.sectors, made.proofs
     with pytest.raises(InvalidProof):
         aggregated(made, [first, second], [two, one])
-    with pytest.raises(UsageError, match="has 1 partitions, not 2"):
+    with pytest.raises(UsageError, match="has 1 partition, not 2"):
         aggregated(made, [first], [[*one, *two]])
     other = replace(second, proof=SEAL_PROOFS["StackedDrg2KiBV1"])
     with pytest.raises(UsageError, match="of one type, not of 2"):

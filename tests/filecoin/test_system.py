@@ -107,7 +107,7 @@ def test_some_partitions_are_not_exported_as_if_they_were_all(posted: Posted, tm
     (tmp_path / "first.msgpack").write_bytes(first.to_bytes())
     refused = run("export", tmp_path / "first.msgpack", "--out", tmp_path / "E")
     assert refused.exit_code == 1
-    assert "1 partitions, and the statement has 2" in refused.output
+    assert "1 partition, and the statement has 2" in refused.output
     assert not (tmp_path / "E").exists()
 
 

@@ -142,7 +142,7 @@ def test_a_part_for_commitments_that_has_none_is_checked() -> None:
         gnark.parse_proof(with_one)
     lists, keys = bytearray(KEY), bytearray(KEY)
     lists[-5], keys[-1] = 1, 1
-    for bad, error in ((lists, "ends at byte"), (keys, "ends at byte"), (lists[:-4] + bytes(8), "1 lists")):
+    for bad, error in ((lists, "ends at byte"), (keys, "ends at byte"), (lists[:-4] + bytes(8), "1 list of")):
         with pytest.raises(InputError, match=error):
             gnark.parse_verifying_key(bytes(bad), BN254)
     knows = written[:132] + GNARK_BN254.compress(Group.G1, generator(BN254, Group.G1))

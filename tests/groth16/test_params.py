@@ -284,7 +284,7 @@ def test_truncated_and_longer_files_are_refused_by_name(made: Made) -> None:
     for size in (1, 95, 863, 866, *cuts, len(everything) - 1):
         with pytest.raises(FormatError, match=r"key\.params: section \w+ at byte \d+ needs"):
             read_params(everything[:size], lambda: made.circuit.r1cs, name="key.params")
-    with pytest.raises(FormatError, match="1 bytes follow"):
+    with pytest.raises(FormatError, match="1 byte follows"):
         read_params(np.append(everything, np.uint8(0)), lambda: made.circuit.r1cs, name="key.params")
     vk = np.frombuffer(made.vk, dtype=np.uint8)
     for spoil in (vk[:-1], vk[:500], np.append(vk, np.uint8(0))):

@@ -75,8 +75,8 @@ def test_a_good_input_makes_a_witness(program: WitnessProgram, nameless: Witness
         (but(root=SECRET), "'root' is not an input signal of the circuit"),
         (but(grid=[1, 2, SECRET]), "signal 'grid' takes 4 values, as 'grid'[2][2], 3 are given"),
         (but(grid=[[1, 2], [3, 4], [5, 6]]), "signal 'grid' takes 4 values, as 'grid'[2][2], 6 are given"),
-        (but("unused", amount=[3, 3]), "signal 'amount' takes 1 values, 2 are given; the circuit takes 15"),
-        (but(p=[{"x": 1, "y": [2]}, {"x": 4, "y": [5, 6]}]), "signal 'p[0].y' takes 2 values, as 'p[0].y'[2], 1 are"),
+        (but("unused", amount=[3, 3]), "signal 'amount' takes 1 value, 2 are given; the circuit takes 15"),
+        (but(p=[{"x": 1, "y": [2]}, {"x": 4, "y": [5, 6]}]), "signal 'p[0].y' takes 2 values, as 'p[0].y'[2], 1 is"),
     ],
 )
 def test_an_input_that_does_not_fit(program: WitnessProgram, inputs: dict[str, Any], said: str) -> None:

@@ -187,7 +187,7 @@ BUS = Bus("b", 2)
         (lambda t: t.always(t.this.a - t.this.a), "the constant 0"),
         (lambda t: t.always(7), "the constant 7"),
         (lambda t: [t.always(t.this.a, name="x"), t.always(t.this.b, name="x")], "two constraints"),
-        (lambda t: t.send(BUS, [t.this.a]), "1 values for tuples of 2"),
+        (lambda t: t.send(BUS, [t.this.a]), "1 value for tuples of 2"),
         (lambda t: t.send("b", [t.this.a]), "expected a Bus"),
         (lambda t: t.send(BUS, [t.this.a, 1], times=0), "positive"),
         (lambda t: t.receive(BUS, [t.this.a, 1], times=-1), "positive"),

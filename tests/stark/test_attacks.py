@@ -643,7 +643,7 @@ def test_tuples_of_a_bus_have_one_width(ring: Job) -> None:
         def define(self, t: Table) -> None:
             t.send(RANGE, (t.this.x,))
 
-    with pytest.raises(AirError, match="1 values for tuples of 2"):
+    with pytest.raises(AirError, match="1 value for tuples of 2"):
         compile_air(Narrow(), {}, {"range": 1})
     record = ring.key.to_record()
     record["tables"][1]["uses"][0][1] = 1

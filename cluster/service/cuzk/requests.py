@@ -15,6 +15,7 @@ from cluster.service.views import KeyRequest, Priority
 from distprove.errors import InputError, UsageError
 from distprove.filecoin.entry import ENTRY
 from distprove.filecoin.sectors import POST_PROOFS, SEAL_PROOFS, SIZES, UPDATE_PROOFS, Draw
+from kernels.host.units import count_of
 
 KINDS = {
     "POREP_SEAL_COMMIT": ("c1", "porep"),
@@ -95,7 +96,8 @@ def read_request(request: Any) -> Asked:
         most = 1 if POST_PROOFS[proof.name].winning else POST_PROOFS[proof.name].shape[0]
         if len(request.vanilla_proofs) > most:
             raise UsageError(
-                f"{len(request.vanilla_proofs)} vanilla proofs, and a partition of {proof.name} has {most} sectors"
+                f"{count_of(len(request.vanilla_proofs), 'vanilla proof')}, and a partition of {proof.name} has "
+                f"{count_of(most, 'sector')}"
             )
         if request.partition_index and not POST_PROOFS[proof.name].own_indices:
             raise UsageError(

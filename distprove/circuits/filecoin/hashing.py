@@ -17,6 +17,7 @@ from distprove.circuits.kept import kept_witness_program
 from distprove.circuits.program import Wires
 from distprove.host.machine import usable_threads
 from kernels.cpu.backend import CpuBackend
+from kernels.host.units import count_of
 from kernels.maths.curves import BLS12_381
 from kernels.maths.encoding import pack, unpack
 
@@ -83,7 +84,9 @@ def poseidon_hashes(nodes: Sequence[Sequence[int]]) -> list[int]:
 @lru_cache(maxsize=8)
 def _hashing(arity: int, lanes: int) -> WitnessProgram:
     """The program of a circuit that hashes so many nodes."""
-    return kept_witness_program(f"Filecoin's Poseidon of {arity}, {lanes} times", partial(_recorded, arity, lanes))
+    return kept_witness_program(
+        f"Filecoin's Poseidon of {arity}, {count_of(lanes, 'time')}", partial(_recorded, arity, lanes)
+    )
 
 
 def _recorded(arity: int, lanes: int) -> CircuitBuilder:

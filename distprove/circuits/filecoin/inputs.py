@@ -19,6 +19,7 @@ from distprove.circuits.filecoin.porep import ALL_PARENTS, hashed_parents, label
 from distprove.circuits.filecoin.poseidon import filecoin_poseidon
 from distprove.circuits.filecoin.snap import RANDOMNESS_TAG, Update
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 
 
 class SparseTree:
@@ -150,7 +151,9 @@ def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: R
     """
     nodes = prod(arities)
     if challenges >= nodes:
-        raise UsageError(f"{challenges} challenges leave no parents among {nodes} nodes")
+        raise UsageError(
+            f"{count_of(challenges, 'challenge leaves', 'challenges leave')} no parents among {count_of(nodes, 'node')}"
+        )
 
     draw = elements_of(random)
     challenged = random.sample(range(nodes), challenges)

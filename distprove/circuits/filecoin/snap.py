@@ -38,6 +38,7 @@ from distprove.circuits.filecoin.gadgets import (
 from distprove.circuits.filecoin.poseidon import hash_elements
 from distprove.circuits.linear import Linear, lanes_of
 from distprove.circuits.program import assign
+from kernels.host.units import count_of
 from kernels.maths.curves import BLS12_381
 
 RANDOMNESS_TAG = 1 << 40
@@ -94,7 +95,12 @@ class _Sector:
         self._public = b.public_input("public", 4)
         chosen = b.settle(self._public[0])
         bits = low_bits(b, chosen, partition_bits + len(update.high_bits))
-        assert_same(b, weighted(b, bits), chosen, f"the partition and the choice of h are a number of {len(bits)} bits")
+        assert_same(
+            b,
+            weighted(b, bits),
+            chosen,
+            f"the partition and the choice of h are a number of {count_of(len(bits), 'bit')}",
+        )
         self.partition_bits, self.choice = bits[:partition_bits], bits[partition_bits:]
 
     def commitments(self) -> None:

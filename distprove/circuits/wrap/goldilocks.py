@@ -12,6 +12,7 @@ from distprove.circuits.linear import Linear
 from distprove.circuits.wrap.division import Divide, wires_of_division
 from distprove.circuits.wrap.integers import Bounded, assert_below, bits_of, decomposed
 from distprove.errors import UsageError
+from kernels.host.units import count_of
 from kernels.maths.goldilocks import P
 
 Extension = tuple[Bounded, Bounded, Bounded]
@@ -53,7 +54,9 @@ def _quotients(b: CircuitBuilder, low: int, high: int) -> tuple[int, int]:
     offset = -(low // P) * P if low < 0 else 0
     count = max(1, ((high + offset) // P).bit_length())
     if (P << count) + 2**WORD > b.field.modulus:
-        raise UsageError(f"an integer of {(high + offset).bit_length()} bits cannot be reduced in this field")
+        raise UsageError(
+            f"an integer of {count_of((high + offset).bit_length(), 'bit')} cannot be reduced in this field"
+        )
     return offset, count
 
 

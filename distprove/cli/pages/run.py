@@ -15,8 +15,8 @@ from distprove.cli.pages.html import bars, cards, chart, document, escape, folde
 from distprove.cli.pages.nodes import governor, gpus, processes, witnesses
 from distprove.cli.pages.svg import legend
 from distprove.cli.pages.waterfall import Mark, device_lanes, waterfall
-from distprove.cli.summary import COUNTERS, grouped_errors, key_warnings, proven_rows, stage_columns
-from kernels.host.units import format_bytes
+from distprove.cli.summary import grouped_errors, key_warnings, proven_rows, stage_columns, troubles
+from kernels.host.units import count_of, format_bytes
 
 LISTED = 60
 """Rows of a table that could have one for each partition or event."""
@@ -99,7 +99,7 @@ def _subtitle(story: Story) -> str:
     if isinstance(created, (int, float)):
         parts.append(f"begun {_moment(created)}")
     if len(story.sessions) > 1:
-        parts.append(f"{len(story.sessions)} sessions")
+        parts.append(count_of(len(story.sessions), "session"))
     return ", ".join(parts)
 
 
@@ -108,7 +108,7 @@ def _session_facts(session: Session) -> list[tuple[str, str]]:
     facts = [("provers", f"{len(provers)} ({session.executor})" if session.executor else str(len(provers)))]
     names = sorted({place.device for place in provers if place.device})
     if names:
-        facts.append(("device", names[0] if len(names) == 1 else f"{len(names)} kinds"))
+        facts.append(("device", names[0] if len(names) == 1 else count_of(len(names), "kind")))
     used = [use for use in devices(session) if use.busy]
     if used:
         share = sum(use.share for use in used) / len(used)
@@ -197,14 +197,12 @@ def _stage_row(stage: StageTime) -> tuple[str, ...]:
 
 
 def _trouble(story: Story) -> list[str]:
-    counters = {name: count for name, count in story.report.get("counters", {}).items() if count}
-    if not story.trouble and not counters:
+    counted = troubles(story.report.get("counters", {}))
+    if not story.trouble and not counted:
         return []
     parts = ["<h2>Retries and faults</h2>"]
-    if counters:
-        parts.append(
-            f"<p>{escape(', '.join(f'{count} {COUNTERS.get(name, name)}' for name, count in counters.items()))}</p>"
-        )
+    if counted:
+        parts.append(f"<p>{escape(counted)}</p>")
     for message, names in grouped_errors(story.report.get("partitions", ())):
         parts.append(f'<p><b class="bad">{escape(names)}:</b> {escape(message)}</p>')
     rows = [
@@ -219,7 +217,7 @@ def _trouble(story: Story) -> list[str]:
         listed = table(("at", "what", "partition", "worker", "why"), rows[:LISTED], numbers=(0,))
         count = len(rows) + story.more_trouble
         more = note(f"and {count - LISTED} more, in journal.jsonl") if count > LISTED else ""
-        parts.append(folded(f"{count} events", listed + more, opened=count <= 12))
+        parts.append(folded(count_of(count, "event"), listed + more, opened=count <= 12))
     return parts
 
 

@@ -8,7 +8,7 @@ from distprove.cli.console import format_rate, format_seconds
 from distprove.cli.pages.html import COLOURS, cards, chart, document, escape, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
 from distprove.measure.sweep.results import DISTURBED, TIMED, Measured, SweepResult, headline_inflation
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 
 Figure = Callable[[Measured], float]
 SETTINGS = ("jobs", "parallel", "provers")
@@ -37,7 +37,10 @@ def sweep_page(title: str, result: SweepResult) -> str:
                 ("provers", ", ".join(dict.fromkeys(best.devices)) or "-"),
             ]
         ),
-        note(f"{processor['model']}, {processor['usable']} processors. Timed: {TIMED}. Medians over the repeats."),
+        note(
+            f"{processor['model']}, {count_of(processor['usable'], 'processor')}. Timed: {TIMED}. Medians over "
+            f"the repeats."
+        ),
     ]
     body += _table(result)
     body += _plots(result)
@@ -73,7 +76,9 @@ def _plots(result: SweepResult) -> list[str]:
         groups.setdefault(_group(measured), []).append(measured)
     shown = dict(list(groups.items())[:COLOURS])
     keys = legend([(f"s{index}", name) for index, name in enumerate(shown)]) if len(shown) > 1 else ""
-    left_out = note(f"Plotted: the first {COLOURS} of {len(groups)} settings.") if len(groups) > COLOURS else ""
+    left_out = (
+        note(f"Plotted: the first {COLOURS} of {count_of(len(groups), 'setting')}.") if len(groups) > COLOURS else ""
+    )
     plots: list[tuple[str, Figure, Callable[[float], str], bool]] = [
         ("Proofs a minute, and their range over the repeats", lambda m: m.proofs_per_minute, format_rate, False),
         ("Latency of a proof, median", lambda m: m.proof_latency.median, _seconds, False),

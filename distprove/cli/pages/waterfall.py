@@ -10,6 +10,7 @@ from cluster.record.timeline import Session, Span
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import STAGES
 from distprove.cli.pages.svg import AXIS, LEFT, RIGHT, WIDTH, Drawing, Scale, time_axis
+from kernels.host.units import count_of
 
 LANE_HEIGHT = {"prover": 20}
 LANE, THIN = 14, 8
@@ -87,7 +88,11 @@ def device_lanes(session: Session, used: Sequence[DeviceUse]) -> str:
         drawing.text(LEFT - 8, top + height / 2 + 4, _short(use.name), small, anchor="end", title=use.name)
         drawing.rect(LEFT, top, WIDTH - LEFT - RIGHT, height, "lane")
         for start, end, count in _joined((along(a - session.began), along(b - session.began)) for a, b in use.busy):
-            title = f"{count} busy stretches" if count > 1 else f"busy {format_seconds(_length(along, end - start))}"
+            title = (
+                count_of(count, "busy stretch", "busy stretches")
+                if count > 1
+                else f"busy {format_seconds(_length(along, end - start))}"
+            )
             drawing.rect(start, top, max(0.7, end - start), height, "p-prove", title)
     return drawing.render()
 
@@ -152,7 +157,7 @@ def _joined(intervals: Iterable[tuple[float, float]]) -> Iterable[tuple[float, f
 def _title(block: _Block) -> str:
     span = block.first
     if block.count > 1:
-        return f"{span.stage}: {block.count} partitions from {span.partition} on"
+        return f"{span.stage}: {count_of(block.count, 'partition')} from {span.partition} on"
     parts = [span.partition or "", span.stage, format_seconds(span.end - span.start)]
     if span.outcome != "ok":
         parts.append(span.outcome)

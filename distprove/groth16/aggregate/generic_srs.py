@@ -19,6 +19,7 @@ from distprove.groth16.aggregate.encoding import point_bytes
 from distprove.groth16.aggregate.srs import size_for
 from distprove.groth16.binfile import map_file
 from distprove.groth16.points import Words
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, Group
 
 CURVE = zcash_points.CURVE
@@ -54,10 +55,10 @@ def read_generic_srs(path: Path, proofs: int) -> GenericSrs:
         count, size = int.from_bytes(bytes(data[at : at + _COUNT]), "big"), point_bytes(CURVE, group)
         at += _COUNT
         if not 2 <= count <= MAX_POWERS or at + count * size > len(data):
-            raise FormatError(f"{what}: {count} of them, and a file of {len(data)} bytes: not a GenericSRS")
+            raise FormatError(f"{what}: {count} of them, and a file of {count_of(len(data), 'byte')}: not a GenericSRS")
         # As in bellperson, which takes 2n of each and uses n of those in G2.
         if count < 2 * n:
-            raise InputError(f"{what}: {count} are too few: {n} proofs take {2 * n}")
+            raise InputError(f"{what}: {count} are too few: {count_of(n, 'proof takes', 'proofs take')} {2 * n}")
         wanted = 2 * n if group is Group.G1 else n
         encoded = (bytes(data[at + k * size : at + (k + 1) * size]) for k in range(wanted))
         vectors.append(
@@ -65,7 +66,7 @@ def read_generic_srs(path: Path, proofs: int) -> GenericSrs:
         )
         at += count * size
     if at != len(data):
-        raise FormatError(f"{path}: {len(data) - at} bytes after the powers: not a GenericSRS")
+        raise FormatError(f"{path}: {count_of(len(data) - at, 'byte')} after the powers: not a GenericSRS")
     return GenericSrs(str(path), CURVE, n, (vectors[0], vectors[1]), (vectors[2], vectors[3]))
 
 

@@ -38,6 +38,7 @@ from distprove.groth16.aggregate.verifier import check_count, verify
 from distprove.groth16.job_verifier import plain_key
 from distprove.groth16.keys import VerificationKey, known_curve
 from distprove.proof import Proof, check_fields, job_digest
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve
 
 FORMAT = "distprove.aggregate"
@@ -87,7 +88,9 @@ class Statement:
         values = len(partitions[0].public)
         for partition in partitions:
             if len(partition.public) != values:
-                raise InvalidProof(f"{partition.name}: {len(partition.public)} public values, others have {values}")
+                raise InvalidProof(
+                    f"{partition.name}: {count_of(len(partition.public), 'public value')}, others have {values}"
+                )
             if any(value.bit_length() > 8 * VALUE_BYTES or value < 0 for value in partition.public):
                 raise InvalidProof(f"{partition.name}: a public value is not in the scalar field")
         return cls(
@@ -178,7 +181,10 @@ class AggregatedJobs:
     aggregate: bytes
 
     def __repr__(self) -> str:
-        return f"<AggregatedJobs: {len(self.jobs)} jobs, {self.count} proofs, {len(self.aggregate)} bytes>"
+        return (
+            f"<AggregatedJobs: {count_of(len(self.jobs), 'job')}, {count_of(self.count, 'proof')}, "
+            f"{count_of(len(self.aggregate), 'byte')}>"
+        )
 
     @property
     def count(self) -> int:
@@ -222,7 +228,9 @@ class AggregatedJobs:
         if len({job.digest for job in self.jobs}) != len(self.jobs):
             raise InvalidProof("the aggregate counts a job twice")
         if statement.values != key.n_public:
-            raise InvalidProof(f"{statement.values} public values for each proof, the key has {key.n_public}")
+            raise InvalidProof(
+                f"{count_of(statement.values, 'public value')} for each proof, the key has {key.n_public}"
+            )
         if statement.counts != tuple(job.count for job in self.jobs):
             raise InvalidProof(_OTHER_STATEMENT)
         aggregate = Aggregate.from_bytes(self.curve, self.aggregate, "aggregate", threads)
@@ -287,7 +295,9 @@ def published(made: AggregatedJobs | Statement) -> bytes:
     """The content of its file, which was read back. Raises UsageError for what would be too large a file."""
     content = made.to_bytes()
     if len(content) > MAX_BYTES:
-        raise UsageError(f"{len(content)} bytes, a file has at most {MAX_BYTES}: aggregate fewer proofs at a time")
+        raise UsageError(
+            f"{count_of(len(content), 'byte')}, a file has at most {MAX_BYTES}: aggregate fewer proofs at a time"
+        )
     if type(made).from_bytes(content) != made:
         raise AssertionError("what was encoded is read as something else")
     return content
@@ -319,7 +329,7 @@ def partitions_of(proofs: Sequence[Proof]) -> list[Any]:
 def _records(data: bytes, size: int, what: str) -> list[bytes]:
     """The pieces of `data`, one for each job. Raises FormatError."""
     if not data or len(data) % size or len(data) > size << MAX_ROUNDS:
-        raise FormatError(f"{what}: {size} bytes for each job, and there is at least one")
+        raise FormatError(f"{what}: {count_of(size, 'byte')} for each job, and there is at least one")
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 

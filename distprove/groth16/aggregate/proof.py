@@ -27,6 +27,7 @@ from distprove.groth16.points import Words
 from distprove.host.beside import begin
 from kernels.cpu.pairing import first_invalid_point
 from kernels.cpu.target_group import one
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, Group
 
 MAX_ROUNDS = 20
@@ -147,7 +148,10 @@ class Aggregate:
         if len(data) < at + 4 or n != 1 << max(log_n, 1) or log_n > MAX_ROUNDS:
             raise FormatError(f"{what}: no aggregate of a power of two of proofs, from 2 to 2^{MAX_ROUNDS}")
         if len(data) != size_of(curve, log_n):
-            raise FormatError(f"{what}: {len(data)} bytes, an aggregate of {n} proofs has {size_of(curve, log_n)}")
+            raise FormatError(
+                f"{what}: {count_of(len(data), 'byte')}, an aggregate of {count_of(n, 'proof')} has "
+                f"{size_of(curve, log_n)}"
+            )
         reader = _Reader(curve, data, what)
         first = reader.take(5 * target_bytes(curve))
         agg_c = reader.points(Group.G1, 1)

@@ -20,6 +20,7 @@ from distprove.groth16.combinations import coefficients, combination, same_pairi
 from distprove.groth16.phase2 import random_scalar
 from distprove.groth16.ptau import Powers, Ptau
 from kernels.cpu.group import neg
+from kernels.host.units import count_of
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
@@ -36,7 +37,9 @@ def srs_from_ceremonies(alpha: Ptau, beta: Ptau, proofs: int, backend: Backend) 
         raise CurveMismatch(f"{alpha.name} is over {curve.title}, {beta.name} over {beta.curve.title}")
     shared = {*alpha.contributions()} & {*beta.contributions()}
     if shared:
-        raise InvalidKey(f"{alpha.name} and {beta.name} share {len(shared)} contributions: they are of one ceremony")
+        raise InvalidKey(
+            f"{alpha.name} and {beta.name} share {count_of(len(shared), 'contribution')}: they are of one ceremony"
+        )
     return _srs_of(curve, _taken(alpha, n), _taken(beta, n), backend)
 
 
@@ -78,7 +81,8 @@ def _taken(ptau: Ptau, n: int) -> _Powers:
         found = ptau.powers(which)
         if len(found) < count:
             raise InputError(
-                f"{ptau.name}: powers of tau up to 2^{ptau.power} are too few: {n} proofs take 2^{n.bit_length()}"
+                f"{ptau.name}: powers of tau up to 2^{ptau.power} are too few: "
+                f"{count_of(n, 'proof takes', 'proofs take')} 2^{n.bit_length()}"
             )
         taken.append(np.array(found[:count], order="C").view("<u8"))  # the file may change while it is mapped
     return _Powers(ptau.name, *taken)
@@ -92,7 +96,7 @@ def _srs_of(curve: Curve, alpha: _Powers, beta: _Powers, backend: Backend) -> Sr
     own = [{row.tobytes() for row in secret.g1} for secret in (alpha, beta)]
     for secret, different in zip((alpha, beta), own, strict=True):
         if len(different) < 2 * n:
-            raise InvalidKey(f"{secret.name}: the first {2 * n} powers of its secret are not different")
+            raise InvalidKey(f"{secret.name}: the first {count_of(2 * n, 'power')} of its secret are not different")
     own = [others - {secret.g1[1].tobytes()} for others, secret in zip(own, (alpha, beta), strict=True)]
     for secret, others in ((beta, own[0]), (alpha, own[1])):
         if not others.isdisjoint((secret.g1[1].tobytes(), neg(curve, Group.G1, secret.g1[1]).tobytes())):

@@ -29,6 +29,7 @@ from kernels.cpu.fields import evaluate_columns
 from kernels.cpu.group import neg
 from kernels.cpu.pairing import combine_g1, pairing_product
 from kernels.cpu.target_group import product_of_powers
+from kernels.host.units import count_of
 from kernels.maths.curves import Group
 from kernels.maths.encoding import generator, pack, scalars_from_ints, unpack
 
@@ -138,7 +139,7 @@ def check_count(aggregate: Aggregate, count: int) -> None:
     """Raise InvalidProof unless `count` proofs are padded to as many as the aggregate is of."""
     n = aggregate.n
     if not n // 2 < count <= n and not (n == 2 and count == 1):
-        raise InvalidProof(f"an aggregate of {n} proofs, padding included, cannot be of {count}")
+        raise InvalidProof(f"an aggregate of {count_of(n, 'proof')}, padding included, cannot be of {count}")
 
 
 def _public_values(key: VerificationKey, public: Sequence[Sequence[int]]) -> Words:

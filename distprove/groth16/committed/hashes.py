@@ -10,6 +10,7 @@ from distprove.groth16 import points
 from distprove.groth16.committed.names import DEFAULT
 from distprove.groth16.points import Words
 from kernels.cpu.keccak import keccak256
+from kernels.host.units import count_of
 from kernels.maths.curves import BLS12_381, Curve, Group
 
 _WIRE_DOMAIN, _FOLD_DOMAIN = b"bsb22-commitment", b"G16-BSB22"
@@ -23,7 +24,7 @@ def expand_message_xmd(message: bytes, domain: bytes, size: int) -> bytes:
     has no bytes for."""
     blocks = -(-size // 32)
     if blocks > 255 or len(domain) > 255:
-        raise ValueError(f"expand_message_xmd: {size} bytes, a domain of {len(domain)}")
+        raise ValueError(f"expand_message_xmd: {count_of(size, 'byte')}, a domain of {len(domain)}")
     suffix = domain + bytes([len(domain)])
     first = hashlib.sha256(bytes(64) + message + size.to_bytes(2, "big") + b"\0" + suffix).digest()
     made = [hashlib.sha256(first + b"\1" + suffix).digest()]

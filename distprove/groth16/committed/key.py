@@ -16,6 +16,7 @@ from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
 from distprove.proof import check_fields
 from kernels.cpu.pairing import first_invalid_point
+from kernels.host.units import count_of
 from kernels.maths.curves import Curve, Group
 
 MAX_COMMITMENTS = 16
@@ -48,8 +49,9 @@ class CommittedKey:
     def __post_init__(self) -> None:
         if len(self.committed) != len(self.commitment_keys) or self.n_public < 0:
             raise InvalidKey(
-                f"verifying key: {len(self.committed)} lists of committed wires, {len(self.commitment_keys)} keys of "
-                f"commitments, and {self.key.n_public} wires that a verifier sees"
+                f"verifying key: {count_of(len(self.committed), 'list')} of committed wires, "
+                f"{count_of(len(self.commitment_keys), 'key')} of "
+                f"commitments, and {count_of(self.key.n_public, 'wire')} that a verifier sees"
             )
         if self.commitment_hash not in NAMES:
             raise InvalidKey(f"verifying key: commitments are hashed by {', '.join(NAMES)} only")

@@ -24,6 +24,7 @@ from distprove.groth16.verifier import (
 )
 from kernels.cpu.group import sum_points
 from kernels.cpu.pairing import combine_g1, first_invalid_point, pairing_product_is_one
+from kernels.host.units import count_of
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
 
@@ -66,9 +67,9 @@ def _check_formed(key: CommittedKey, public: Sequence[int], made: CommittedProof
     if made.proof.curve != curve:
         raise CurveMismatch(f"a proof over {made.proof.curve.title} under a key over {curve.title}")
     if len(made.commitments) != count:
-        raise InvalidProof(f"the proof has {len(made.commitments)} commitments, and its key {count}")
+        raise InvalidProof(f"the proof has {count_of(len(made.commitments), 'commitment')}, and its key {count}")
     if len(public) != key.n_public:
-        raise InvalidProof(f"{len(public)} public values, the key has {key.n_public}")
+        raise InvalidProof(f"{count_of(len(public), 'public value')}, the key has {key.n_public}")
     check_public(key.key, [*public, *[0] * count])
     check_proof(key.key, made.proof)
     if first_invalid_point(curve, Group.G1, np.concatenate([made.commitments, made.knowledge[None]])) is not None:

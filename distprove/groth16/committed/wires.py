@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from distprove.groth16.binfile import SectionReader
 from distprove.groth16.committed.key import MAX_COMMITMENTS
 from distprove.groth16.r1cs import R1csFile
+from kernels.host.units import count_of
 
 SECTION = 22
 
@@ -40,7 +41,7 @@ def read_commitment_wires(circuit: R1csFile) -> tuple[CommitmentWires, ...]:
     section = circuit.file.section(SECTION, "commitments")
     count = section.u32()
     if count > MAX_COMMITMENTS:
-        raise section.error(f"{count} commitments, of {MAX_COMMITMENTS} at most")
+        raise section.error(f"{count_of(count, 'commitment')}, of {MAX_COMMITMENTS} at most")
     found: list[CommitmentWires] = []
     taken = np.zeros(circuit.n_vars, dtype=np.bool_)
     taken[: circuit.n_public + 1] = True

@@ -28,6 +28,7 @@ from distprove.formats.files import read_bounded
 from distprove.proof import MAX_BYTES, MAX_OUTPUT, Proof, check_fields, decode_partition, encode_public
 from distprove.stark.aggregate import BEGINS
 from distprove.stark.recursion.jobs_root import MOST_JOBS
+from kernels.host.units import count_of
 
 FORMAT = "distprove.stark-aggregate"
 VERSION = 1
@@ -45,7 +46,10 @@ class StarkAggregate:
     """The proof of all jobs."""
 
     def __repr__(self) -> str:
-        return f"<StarkAggregate: {len(self.jobs)} jobs ({', '.join(job.job_digest.hex()[:16] for job in self.jobs)})>"
+        return (
+            f"<StarkAggregate: {count_of(len(self.jobs), 'job')} "
+            f"({', '.join(job.job_digest.hex()[:16] for job in self.jobs)})>"
+        )
 
     @classmethod
     def of(cls, proofs: Sequence[Proof], proof: dict[str, Any]) -> StarkAggregate:

@@ -20,7 +20,7 @@ from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import jobs_keys, node_key, program_of, read_key
 from distprove.stark.programs import load_program
 from distprove.verification import Verified
-from kernels.host.units import format_bits
+from kernels.host.units import count_of, format_bits
 
 MAKERS = KeyMakers(node_key, jobs_keys)
 
@@ -47,7 +47,10 @@ class VerifiedAggregate:
     seconds: float
 
     def __repr__(self) -> str:
-        return f"<VerifiedAggregate: {len(self.jobs)} jobs in {self.seconds:.2f} s, {self.explained.bits} bits>"
+        return (
+            f"<VerifiedAggregate: {count_of(len(self.jobs), 'job')} in {self.seconds:.2f} s, "
+            f"{self.explained.bits:.2f} bits>"
+        )
 
 
 def read_keys(vks: Sequence[Path]) -> dict[str, AnyKey]:

@@ -34,6 +34,7 @@ from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS, Graph
 from distprove.stark.air.lowering import lower
 from distprove.stark.air.on_rows import RowsProgram
 from distprove.stark.field import P, Words
+from kernels.host.units import count_of
 from kernels.interface.row_program import Op
 from kernels.maths.goldilocks import root_of_unity
 
@@ -207,7 +208,10 @@ def check_partitions(
     traced: Layout | None = None
     for index, partition in enumerate(partitions):
         if not len(airs) == len(partition.main) == len(fixed):
-            raise AirError(f"{len(airs)} AIRs, {len(partition.main)} traces, {len(fixed)} fixed: not one for each")
+            raise AirError(
+                f"{count_of(len(airs), 'AIR')}, {count_of(len(partition.main), 'trace')}, {len(fixed)} fixed: "
+                f"not one for each"
+            )
         layout, public = _flatten(partition.public)
         if layout != traced:
             traced, definitions = layout, [_definition(air, layout) for air in airs]
@@ -226,7 +230,7 @@ def check_partitions(
         failures += [failure for tally in near.values() for failure in tally.failures(where)]
     for term in boundary or ():
         if len(term.values) != term.bus.width:
-            raise AirError(f"a boundary tuple of {len(term.values)} values for bus {term.bus.name}")
+            raise AirError(f"a boundary tuple of {count_of(len(term.values), 'value')} for bus {term.bus.name}")
         far.setdefault(term.bus, _Tally(term.bus)).add_boundary(term)
     if boundary is not None:
         failures += [failure for tally in far.values() for failure in tally.failures("")]
@@ -257,7 +261,10 @@ class _Table:
         fixed = np.zeros((0, self.height), dtype=np.uint64) if preprocessed is None else preprocessed
         self.fixed = _matrix(fixed, fixed_width, f"{name}: preprocessed columns")
         if self.fixed.shape[1] != self.height:
-            raise AirError(f"{name}: {self.fixed.shape[1]} preprocessed rows for {self.height} rows of the trace")
+            raise AirError(
+                f"{name}: {count_of(self.fixed.shape[1], 'preprocessed row')} for {count_of(self.height, 'row')} "
+                f"of the trace"
+            )
         self.public = public
         self._matrices = {PREPROCESSED: lambda: self.fixed, MAIN: lambda: self.main, SELECTORS: lambda: self._selectors}
 
@@ -435,7 +442,7 @@ class _Tally:
         for verb, side, total in (("sent", sends, sent), ("received", ~sends, received)):
             found = np.flatnonzero((group == bad) & side)
             rows = [self._place(int(place[i]), int(row[i]), int(times[i])) for i in found[:PLACES]]
-            more = [f"{len(found) - PLACES} more rows"] if len(found) > PLACES else []
+            more = [count_of(len(found) - PLACES, "more row")] if len(found) > PLACES else []
             by = f" by {', '.join([*rows, *more])}" if rows else ""
             told.append(f"{verb} {_times(int(total[bad]))}{by}")
         return "; ".join(told)
@@ -488,7 +495,7 @@ def _matrix(values: object, width: int, what: str) -> Words:
         raise AirError(f"{what} has shape {array.shape}, expected ({width}, rows)")
     n = array.shape[1]
     if not 0 < n <= MAX_HEIGHT or n & (n - 1):
-        raise AirError(f"{what} has {n} rows, expected a power of two")
+        raise AirError(f"{what} has {count_of(n, 'row')}, expected a power of two")
     kind = array.dtype.kind
     if kind not in "iu" or (array.size and ((kind == "i" and int(array.min()) < 0) or int(array.max()) >= P)):
         raise AirError(f"{what} holds values that are not integers from 0 to p - 1")

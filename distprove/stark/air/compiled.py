@@ -25,6 +25,7 @@ from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_COLUMNS, MAX_NAME,
 from distprove.stark.air.expression import AUX, MAIN, PREPROCESSED, SELECTORS, leaf_degree, whole_degree
 from distprove.stark.air.point import PointProgram
 from kernels.errors import SizeError
+from kernels.host.units import count_of
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import P
 
@@ -167,7 +168,10 @@ class CompiledAir(TupleWidths):
     """The interactions, in the order of the groups."""
 
     def __repr__(self) -> str:
-        return f"<CompiledAir: {self.name}, {self.main_width} main columns, {len(self.constraint_names)} constraints>"
+        return (
+            f"<CompiledAir: {self.name}, {count_of(self.main_width, 'main column')}, "
+            f"{count_of(len(self.constraint_names), 'constraint')}>"
+        )
 
     @property
     def preprocessed_width(self) -> int:
@@ -356,7 +360,9 @@ class AirReader:
     def _program(self, record: object, inputs: int, scalars: int, fold: int | None) -> RowProgram:
         fields = self._map(record, ("code", "constants", "outputs", "widths"))
         widths = self._list(fields["widths"], "widths", inputs)
-        self._need(len(widths) == inputs, f"a program over {len(widths)} matrices, expected {inputs}")
+        self._need(
+            len(widths) == inputs, f"a program over {count_of(len(widths), 'matrix', 'matrices')}, expected {inputs}"
+        )
         code = self._array(fields["code"], 4 * MAX_INSTRUCTIONS, "instructions")
         self._need(code.size % 4 == 0, "an instruction in parts")
         constants = self._list(fields["constants"], "constants")
@@ -406,7 +412,7 @@ class AirReader:
 
     def _array(self, record: object, most: int, what: str) -> np.ndarray[Any, np.dtype[np.int32]]:
         if not isinstance(record, bytes) or len(record) % 4 or len(record) > 4 * most:
-            raise FormatError(f"{self._where}: {what}: expected at most {most} 32-bit words")
+            raise FormatError(f"{self._where}: {what}: expected at most {count_of(most, '32-bit word')}")
         return np.frombuffer(record, dtype="<i4").astype(np.int32)
 
     def _int(self, value: object, least: int, most: int, what: str) -> int:

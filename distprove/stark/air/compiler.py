@@ -30,6 +30,7 @@ from distprove.stark.air.compiled import (
 from distprove.stark.air.definition import MAX_NAME, Bus, Definition, Interaction, Scope
 from distprove.stark.air.expression import AUX, Graph
 from distprove.stark.air.lowering import lower
+from kernels.host.units import count_of
 from kernels.interface.row_program import RowProgram
 
 LEAST_GROUP_DEGREE = 3
@@ -55,7 +56,9 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
     is inconsistent.
     """
     if definition.public_count > MAX_PUBLIC:
-        raise AirError(f"{definition.name}: {definition.public_count} public values, at most {MAX_PUBLIC} are possible")
+        raise AirError(
+            f"{definition.name}: {count_of(definition.public_count, 'public value')}, at most {MAX_PUBLIC} are possible"
+        )
     if len(set(buses.values())) < len(buses):
         raise AirError(f"{definition.name}: two buses of its program have one number, so that their tuples would mix")
     graph = definition.graph

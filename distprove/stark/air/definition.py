@@ -36,6 +36,7 @@ from distprove.stark.air.expression import (
     Graph,
     operand,
 )
+from kernels.host.units import count_of
 from kernels.interface.row_program import Op
 from kernels.maths.goldilocks import P
 
@@ -351,7 +352,7 @@ class Table:
         else:
             tuple_ = (values,) if isinstance(values, (Expression, int)) else tuple(values)
         if len(tuple_) != bus.width:
-            raise AirError(f"{verb} on bus {bus.name}: {len(tuple_)} values for tuples of {bus.width}")
+            raise AirError(f"{verb} on bus {bus.name}: {count_of(len(tuple_), 'value')} for tuples of {bus.width}")
         if self._buses.setdefault(bus.name, bus) != bus:
             raise AirError(f"bus {bus.name} is declared in two ways: {self._buses[bus.name]} and {bus}")
         if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
@@ -367,7 +368,9 @@ class Table:
             if not 0 < constant <= P // 2:
                 raise AirError(f"{verb} on bus {bus.name}: times must be positive; the other direction takes away")
             if at_most is not None and constant > at_most:
-                raise AirError(f"{verb} on bus {bus.name}: {constant} times, but declared to be at most {at_most}")
+                raise AirError(
+                    f"{verb} on bus {bus.name}: {count_of(constant, 'time')}, but declared to be at most {at_most}"
+                )
             at_most = constant
         made = Interaction(bus, sends, nodes, count, at_most, name, row_of, _source())
         self._definition.interactions.append(made)
@@ -432,7 +435,8 @@ def _used(air: Air, layout: Layout) -> dict[str, tuple[int, int]]:
             raise AirError(f"{air.name} uses the public value {name!r}, which its program has not (it has: {known})")
         if isinstance(air.public, Mapping) and air.public[name] != layout[name][1]:
             raise AirError(
-                f"{air.name}: public value {name!r} has {layout[name][1]} elements, expected {air.public[name]}"
+                f"{air.name}: public value {name!r} has {count_of(layout[name][1], 'element')}, expected "
+                f"{air.public[name]}"
             )
     return {name: layout[name] for name in air.public}
 
@@ -444,5 +448,5 @@ def _columns(name: str, counts: Mapping[str, int]) -> dict[str, int]:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise AirError(f"{name}: column {column} stands {count!r} times, expected a positive integer")
     if sum(counts.values()) > MAX_COLUMNS:
-        raise AirError(f"{name}: {sum(counts.values())} columns, at most {MAX_COLUMNS} are possible")
+        raise AirError(f"{name}: {count_of(sum(counts.values()), 'column')}, at most {MAX_COLUMNS} are possible")
     return dict(counts)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from distprove.stark import field
 from distprove.stark.field import Ext, Words
 from kernels.errors import SizeError
+from kernels.host.units import count_of
 from kernels.interface.row_program import Op, RowProgram
 
 Indices = NDArray[np.signedinteger[Any]]
@@ -110,7 +111,7 @@ class PointProgram:
             raise SizeError(f"scalars of shape {scalars.shape}, expected {(program.scalars, 3)}")
         for row in (this, next_):
             if len(row) != len(program.widths):
-                raise SizeError(f"values of {len(row)} matrices, expected {len(program.widths)}")
+                raise SizeError(f"values of {count_of(len(row), 'matrix', 'matrices')}, expected {len(program.widths)}")
         for row in (this, next_):
             for matrix, (width, values) in enumerate(zip(program.widths, row, strict=True)):
                 if values is not None and values.shape != (width, 3):

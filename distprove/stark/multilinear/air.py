@@ -40,6 +40,7 @@ from distprove.stark.air.definition import Definition
 from distprove.stark.air.expression import AUX, MAIN, PREPROCESSED, SELECTORS
 from distprove.stark.air.lowering import lower
 from distprove.stark.air.point import PointProgram
+from kernels.host.units import count_of
 from kernels.interface.row_program import Op, RowProgram
 
 
@@ -59,7 +60,10 @@ class Rules(TupleWidths):
     """The interactions, local ones first."""
 
     def __repr__(self) -> str:
-        return f"<Rules: {self.name}, {self.main_width} main columns, {len(self.constraint_names)} constraints>"
+        return (
+            f"<Rules: {self.name}, {count_of(self.main_width, 'main column')}, "
+            f"{count_of(len(self.constraint_names), 'constraint')}>"
+        )
 
     @property
     def programs(self) -> tuple[RowProgram, ...]:
@@ -165,7 +169,9 @@ def compile_rules(definition: Definition, buses: Mapping[str, int]) -> Rules:
     """Compile an AIR that `trace_air` has run. `buses` maps names to numbers. Raises AirError."""
     name, graph = definition.name, definition.graph
     if definition.public_count > MAX_PUBLIC:
-        raise AirError(f"{name}: {definition.public_count} public values, at most {MAX_PUBLIC} are possible")
+        raise AirError(
+            f"{name}: {count_of(definition.public_count, 'public value')}, at most {MAX_PUBLIC} are possible"
+        )
     if len(set(buses.values())) < len(buses):
         raise AirError(f"{name}: two buses of its program have one number, so that their tuples would mix")
     ordered = [i for scope in SCOPES for i in definition.interactions_of(scope)]

@@ -22,6 +22,7 @@ from distprove.stark.multilinear.challenges import absorb_statement
 from distprove.stark.output import output_stream
 from distprove.stark.transcript import Transcript
 from kernels.cpu.poseidon2 import DIGEST
+from kernels.host.units import count_of
 from kernels.interface.tree_hash import TreeHash
 
 OUTPUT_WORDS = 8
@@ -81,7 +82,7 @@ def places_challenge(key: bytes, places: int, commitments: Sequence[Commitment],
             "the output, which this job's challenge binds, is not here. Give it (--output FILE, output=)"
         )
     if len(commitments) > places:
-        raise InvalidProof(f"{len(commitments)} partitions in a job that has places for {places}")
+        raise InvalidProof(f"{count_of(len(commitments), 'partition')} in a job that has places for {places}")
     segments = []
     for c in commitments:
         unpack(c.main_root, (DIGEST,), c.name)
@@ -106,7 +107,7 @@ def output_fault(output: bytes) -> str | None:
     """Why a job that a contract reads cannot have this output; None if it can."""
     if len(output) % WORD_BYTES or len(output) > OUTPUT_WORDS * WORD_BYTES:
         return (
-            f"an output of {len(output)} bytes: a contract reads whole words of {WORD_BYTES} bytes, "
+            f"an output of {count_of(len(output), 'byte')}: a contract reads whole words of {WORD_BYTES} bytes, "
             f"{OUTPUT_WORDS} at most. Write a digest of a longer one"
         )
     return None

@@ -33,6 +33,7 @@ from distprove.stark.security import (
     two_places,
 )
 from distprove.stark.trace_shape import misfit_of
+from kernels.host.units import count_of
 from kernels.interface.multilinear_rows import LARGE
 from kernels.interface.tree_hash import TreeHash
 
@@ -300,7 +301,10 @@ def choose_parameters(
     tree_hash = TreeHash(hash)
     if security > tree_hash.collision_bits:
         most = int(tree_hash.collision_bits)
-        raise UsageError(f"a digest of {hash} has {most} bits against collisions: ask for {most} proven bits at most")
+        raise UsageError(
+            f"a digest of {hash} has {count_of(most, 'bit')} against collisions: ask for "
+            f"{count_of(most, 'proven bit')} at most"
+        )
     if queries is not None:
         least = min(dict(program.fixed_heights).values(), default=0)
         everywhere = len(program.fixed_heights) == len(program.tables)
@@ -321,7 +325,8 @@ def choose_parameters(
             needed = queries_needed(params, stats, number)
             if needed is None:
                 raise UsageError(
-                    f"no number of queries gives {security} proven bits for 2^{max(stats.log_heights)} rows over a "
+                    f"no number of queries gives {count_of(security, 'proven bit')} for "
+                    f"2^{max(stats.log_heights)} rows over a "
                     f"field of {FIELD_BITS:.0f} bits"
                 )
             chosen[number] = max(chosen[number], needed)

@@ -44,6 +44,7 @@ from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import RowWeights, point_paired
 from distprove.stark.polynomials import evaluate, squares
 from distprove.stark.whole_job import JobRules, check_multiplicities, verify_whole_job, verify_whole_statement
+from kernels.host.units import count_of
 
 
 def verify(key: MultilinearKey, name: str, public: Sequence[int], proof: MultilinearProof, shape: Shape) -> None:
@@ -133,7 +134,7 @@ def check_statement(key: MultilinearKey, name: str, public: tuple[int, ...], sha
 def check_values(key: MultilinearKey, name: str, public: tuple[int, ...]) -> None:
     """Raise InvalidProof unless the partition's public values are ones that a proof may have."""
     if len(public) != key.statement.public_values or not all(type(v) is int and 0 <= v < P for v in public):
-        raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")
+        raise InvalidProof(f"{name}: not {count_of(key.statement.public_values, 'canonical public value')}")
 
 
 def check_shape(key: MultilinearKey, name: str, shape: Shape) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from distprove.errors import FormatError
 from distprove.formats.files import read_bounded
 from distprove.formats.jsontext import loads_file
+from kernels.host.units import count_of
 from kernels.maths.babybear import Elements, P
 from kernels.maths.poseidon2_babybear import DIGEST
 
@@ -96,7 +97,7 @@ class Container:
         """Raise FormatError unless the last one of the arrays that were taken ends the file."""
         last = self._taken[-1][1] if self._taken else 0
         if last != len(self._body):
-            raise FormatError(f"{self.what}: {len(self._body) - last} bytes behind its last array")
+            raise FormatError(f"{self.what}: {count_of(len(self._body) - last, 'byte')} behind its last array")
 
 
 class Writer:
@@ -148,7 +149,7 @@ def digest(value: Any, what: str) -> Elements:
 def integers(value: Any, below: int, what: str, count: int | None = None) -> tuple[int, ...]:
     """Return a list of integers from 0 to `below` - 1, `count` of them if given. Raises FormatError."""
     if not isinstance(value, list) or (count is not None and len(value) != count):
-        raise FormatError(f"{what}: not a list{'' if count is None else f' of {count} integers'}")
+        raise FormatError(f"{what}: not a list{'' if count is None else ' of ' + count_of(count, 'integer')}")
     if not all(type(each) is int and 0 <= each < below for each in value):
         raise FormatError(f"{what}: not integers from 0 to {below - 1}")
     return tuple(value)

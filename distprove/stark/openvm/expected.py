@@ -25,6 +25,7 @@ from distprove.stark.openvm.proof import MAX_ITEMS, OpenVmProof
 from distprove.stark.openvm.shape import Shape
 from distprove.stark.openvm.stated import AIR, AIRS, CACHED, HEIGHT, NAME, PUBLIC, hex_of
 from distprove.system import PartitionProof
+from kernels.host.units import count_of
 from kernels.maths.babybear import P
 
 MAX_BYTES = 1 << 26
@@ -147,14 +148,15 @@ class ExpectedJob:
         others."""
         if self.only is not None and len(partitions) != 1:
             raise InvalidProof(
-                f"the proof holds, and is of {len(partitions)} partitions; {self.what} has the statement of one. For "
+                f"the proof holds, and is of {count_of(len(partitions), 'partition')}; {self.what} has the "
+                f"statement of one. For "
                 f'several it has {{"{_PARTITIONS}": [{{"{NAME}": NAME, "{AIRS}": [...]}}, ...]}}'
             )
         expected = self.by_partition if self.only is None else [(partitions[0].name, self.only)]
         names, stated = [name for name, _ in expected], [partition.name for partition in partitions]
         if names != stated:
             place = next((i for i, (a, b) in enumerate(zip(names, stated, strict=False)) if a != b), None)
-            differ = f"{len(stated)} partitions; {self.what} has {len(names)}"
+            differ = f"{count_of(len(stated), 'partition')}; {self.what} has {len(names)}"
             if place is not None:
                 differ = f"{visible(stated[place])} as partition {place}; {self.what} has {visible(names[place])}"
             raise InvalidProof(f"the proof holds, and has {differ}")

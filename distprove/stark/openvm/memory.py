@@ -13,7 +13,7 @@ from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.shape import Shape
 from distprove.stark.plan import MemoryPlan
 from kernels.errors import OutOfMemory
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 from kernels.interface.device_blocks import block_bytes
 
 WORD = 4
@@ -122,7 +122,8 @@ def choose(shape: Shape, budget: int) -> MemoryPlan:
     if plan.peak > budget:
         stacked, rows = sum(layout.width for layout in shape.layouts), shape.key.params.log_height
         raise OutOfMemory(
-            f"a proof of {stacked} stacked columns of 2^{rows} rows and {shape.interactions} fractions needs "
+            f"a proof of {count_of(stacked, 'stacked column')} of 2^{rows} rows and "
+            f"{count_of(shape.interactions, 'fraction')} needs "
             f"{format_bytes(plan.peak)}; the device has {format_bytes(budget)}: cut the program into smaller segments"
         )
     return plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distprove.errors import FormatError
+from kernels.host.units import count_of
 from kernels.maths.babybear import TWO_ADICITY
 
 MAX_LOG_SKIP = 8
@@ -107,7 +108,7 @@ class SystemParams:
         for bits in (self.logup_pow_bits, whir.mu_pow_bits, whir.query_pow_bits, whir.folding_pow_bits):
             _within("bits of proof of work", bits, 0, MAX_POW_BITS)
         if whir.folds > self.log_height:
-            raise FormatError(f"WHIR folds {whir.folds} of {self.log_height} variables")
+            raise FormatError(f"WHIR folds {whir.folds} of {count_of(self.log_height, 'variable')}")
         if self.log_height + self.log_blowup > TWO_ADICITY:
             raise FormatError(f"a codeword of 2^{self.log_height + self.log_blowup} elements: BabyBear has no domain")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.errors import FormatError
+from kernels.host.units import count_of
 from kernels.maths.babybear import DEGREE, Elements, P
 from kernels.maths.poseidon2_babybear import DIGEST
 
@@ -243,7 +244,7 @@ def _read_stacking(read: _Reader) -> StackingProof:
 def _write_whir(out: _Writer, part: WhirProof) -> None:
     folds, rounds = len(part.rounds), len(part.roots) + 1
     if folds % rounds:
-        raise ValueError(f"{folds} sumcheck rounds in {rounds} rounds of WHIR")
+        raise ValueError(f"{count_of(folds, 'sumcheck round')} in {count_of(rounds, 'round')} of WHIR")
     size, commitments, queries = 1 << folds // rounds, len(part.rows), len(part.rows[0]) if part.rows else 0
     if not commitments or len(part.row_paths) != commitments:
         raise ValueError("no commitments, or paths of another number of them")
@@ -281,7 +282,7 @@ def _read_whir(read: _Reader) -> WhirProof:
     folds, rounds = len(sums), len(roots) + 1
     log_fold = folds // rounds
     if folds % rounds or log_fold > MAX_LOG_FOLD:
-        raise FormatError(f"{read.what}: {folds} sumcheck rounds in {rounds} rounds of WHIR")
+        raise FormatError(f"{read.what}: {count_of(folds, 'sumcheck round')} in {count_of(rounds, 'round')} of WHIR")
     size = 1 << log_fold
     samples, folding, query = read.words(rounds - 1, DEGREE), read.words(folds), read.words(rounds)
     commitments = read.items()
@@ -295,7 +296,9 @@ def _read_whir(read: _Reader) -> WhirProof:
     words = tuple(read.listed(size, DEGREE) for _ in range(rounds - 1))
     depth = read.count()
     if depth < rounds - 2 or (depth and rounds == 1):
-        raise FormatError(f"{read.what}: Merkle paths of {depth} nodes in {rounds} rounds of WHIR")
+        raise FormatError(
+            f"{read.what}: Merkle paths of {count_of(depth, 'node')} in {count_of(rounds, 'round')} of WHIR"
+        )
     word_paths = tuple(read.words(len(word), depth - i, DIGEST) for i, word in enumerate(words))
     final = read.listed(DEGREE)
     return WhirProof(witness, sums, roots, samples, folding, query, rows, row_paths, words, word_paths, final)
@@ -360,7 +363,7 @@ class _Reader:
         if self._arrays > MAX_ARRAYS:
             raise FormatError(f"{self.what}: more than {MAX_ARRAYS} lists")
         if not size and max(shape) > MAX_EMPTY:
-            raise FormatError(f"{self.what}: a list of {max(shape)} items without content")
+            raise FormatError(f"{self.what}: a list of {count_of(max(shape), 'item')} without content")
         words = np.frombuffer(self._take(4 * size), dtype="<u4").astype(np.uint32).reshape(shape)
         if size and int(words.max()) >= P:
             raise FormatError(f"{self.what}: an element that is not below {P}")
@@ -373,12 +376,12 @@ class _Reader:
     def items(self) -> int:
         """A number of items that are read one by one."""
         if (count := self.count()) > MAX_ITEMS:
-            raise FormatError(f"{self.what}: a list of {count} items, above {MAX_ITEMS}")
+            raise FormatError(f"{self.what}: a list of {count_of(count, 'item')}, above {MAX_ITEMS}")
         return count
 
     def end(self) -> None:
         if self._at != len(self._data):
-            raise FormatError(f"{self.what}: {len(self._data) - self._at} bytes after its end")
+            raise FormatError(f"{self.what}: {count_of(len(self._data) - self._at, 'byte')} after its end")
 
     def _take(self, size: int) -> memoryview:
         if size > len(self._data) - self._at:

@@ -11,6 +11,7 @@ from distprove.errors import InvalidProof
 from distprove.stark.openvm.key import OpenVmAir, OpenVmKey
 from distprove.stark.openvm.layout import Layout
 from distprove.stark.openvm.proof import OpenVmProof, TraceShape
+from kernels.host.units import count_of
 from kernels.maths.babybear import DEGREE, Elements
 from kernels.maths.poseidon2_babybear import DIGEST
 
@@ -66,7 +67,9 @@ class Shape:
         """
         params = key.params
         if len(traces) != len(key.airs):
-            raise InvalidProof(f"the proof is of a key with {len(traces)} AIRs, and this key has {len(key.airs)}")
+            raise InvalidProof(
+                f"the proof is of a key with {count_of(len(traces), 'AIR')}, and this key has {len(key.airs)}"
+            )
         present = list[Trace]()
         for number, (air, trace) in enumerate(zip(key.airs, traces, strict=True)):
             if trace is None:
@@ -75,7 +78,7 @@ class Shape:
                 continue
             if trace.cached_roots.shape != (len(air.widths.cached), DIGEST):
                 raise InvalidProof(
-                    f"{len(trace.cached_roots)} commitments to cached traces of AIR {number}, which has "
+                    f"{count_of(len(trace.cached_roots), 'commitment')} to cached traces of AIR {number}, which has "
                     f"{len(air.widths.cached)} under this key"
                 )
             if trace.log_height > params.log_height:
@@ -90,7 +93,7 @@ class Shape:
             if sum(constraint.coefficients[t.number] << t.log_rows for t in shape.traces) >= constraint.threshold:
                 raise InvalidProof("the traces are taller together than the key allows")
         if (width := sum(layout.width for layout in shape.layouts)) > params.w_stack:
-            raise InvalidProof(f"{width} stacked columns, above {params.w_stack}")
+            raise InvalidProof(f"{count_of(width, 'stacked column')}, above {params.w_stack}")
         return shape
 
     @cached_property

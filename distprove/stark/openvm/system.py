@@ -35,7 +35,7 @@ from distprove.steps import Steps, measured
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory
-from kernels.host.units import format_bytes
+from kernels.host.units import count_of, format_bytes
 from kernels.interface.backend import Backend
 
 SharedFiles = dict[str, NDArray[np.uint8]]
@@ -73,7 +73,7 @@ class SwirlSystem(SwirlVerifier):
             "key": self._name,
             "key_hash": hex_of(self.key.pre_hash),
             "airs": len(self.key.airs),
-            "stack": f"{self.key.params.w_stack} columns of 2^{self.key.params.log_height}",
+            "stack": f"{count_of(self.key.params.w_stack, 'column')} of 2^{self.key.params.log_height}",
             "security_bits": round(security_bits(self.key), 1),
         }
 

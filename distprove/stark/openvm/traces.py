@@ -17,6 +17,7 @@ from distprove.stark.openvm.container import TRACES_MAGIC, Container, Writer, di
 from distprove.stark.openvm.key import OpenVmAir, OpenVmKey
 from distprove.stark.openvm.proof import TraceShape
 from distprove.stark.openvm.shape import Shape
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.openvm import OpenVmKernels
@@ -149,12 +150,14 @@ def _trace(file: Container, header: object, key: OpenVmKey, what: str) -> AirTra
     [number] = integers([trace["air"]], len(key.airs), f"{what}: air")
     air, height = key.airs[number], trace["height"]
     if height < 1 or height & (height - 1) or height > 1 << MAX_LOG_HEIGHT:
-        raise FormatError(f"{what}: {height} rows are no power of two up to 2^{MAX_LOG_HEIGHT}")
+        raise FormatError(f"{what}: {count_of(height, 'row')}, which is no power of two up to 2^{MAX_LOG_HEIGHT}")
     _check_height(air, height, key.params.log_skip, what)
     what = f"{what}: AIR {number} of the key, {air.name}"
     public = integers(trace["public_values"], P, f"{what}: public_values", air.public_values)
     if len(trace["cached_mains"]) != len(air.widths.cached):
-        raise FormatError(f"{what}: {len(trace['cached_mains'])} cached parts instead of {len(air.widths.cached)}")
+        raise FormatError(
+            f"{what}: {count_of(len(trace['cached_mains']), 'cached part')} instead of {len(air.widths.cached)}"
+        )
     common = file.elements(trace["common_main"], air.widths.common, height)
     cached = tuple(
         CachedMain(digest(part["commit"], what), file.elements(part["trace"], width, height))
@@ -170,4 +173,4 @@ def _trace(file: Container, header: object, key: OpenVmKey, what: str) -> AirTra
 def _check_height(air: OpenVmAir, height: int, log_skip: int, what: str) -> None:
     if air.preprocessed is not None and height.bit_length() - 1 != air.preprocessed.n + log_skip:
         rows = 1 << (air.preprocessed.n + log_skip)
-        raise FormatError(f"{what}: {height} rows, but the preprocessed trace of {air.name} has {rows}")
+        raise FormatError(f"{what}: {count_of(height, 'row')}, but the preprocessed trace of {air.name} has {rows}")

@@ -14,6 +14,7 @@ import numpy as np
 from distprove.errors import InvalidProof
 from distprove.stark.openvm.field import Ext
 from kernels.cpu.poseidon2_babybear import absorbed, least_witness, permuted
+from kernels.host.units import count_of
 from kernels.maths.babybear import Elements
 from kernels.maths.poseidon2_babybear import RATE, WIDTH
 
@@ -90,7 +91,7 @@ class Transcript:
     def sample_bits(self, bits: int) -> int:
         """Draw an integer below 2^bits: the low bits of an element. Raises ValueError for more than 30 bits."""
         if not 0 <= bits <= 30:
-            raise ValueError(f"an element of BabyBear has no {bits} bits to draw")
+            raise ValueError(f"an element of BabyBear has no {count_of(bits, 'bit')} to draw")
         return self.sample() & ((1 << bits) - 1)
 
     def check(self, bits: int, witness: int) -> bool:
@@ -118,7 +119,7 @@ class Transcript:
         chosen = least_witness if search is None or bits <= FEW_BITS else search
         witness = chosen(self._state, self._absorbed, bits)
         if not self.check(bits, witness):
-            raise ValueError(f"{witness} does not do the work of {bits} bits")
+            raise ValueError(f"{witness} does not do the work of {count_of(bits, 'bit')}")
         return witness
 
     def _permute(self) -> None:

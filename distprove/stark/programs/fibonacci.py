@@ -13,6 +13,7 @@ from distprove.stark.field import P
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS, integer
 from distprove.stark.statement import Statement
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -93,7 +94,7 @@ class Fibonacci(Program):
         steps = sum(1 << height for (height,) in log_heights)
         return {
             "starts with": f"{public[0][0]}, {public[0][1]}",
-            f"after {steps} steps": f"{public[-1][2]}, {public[-1][3]} modulo p",
+            f"after {count_of(steps, 'step')}": f"{public[-1][2]}, {public[-1][3]} modulo p",
         }
 
 

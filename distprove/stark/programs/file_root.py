@@ -60,6 +60,7 @@ from distprove.stark.programs.file_tree import (
 from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from kernels.cpu.keccak import keccak256
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -163,7 +164,7 @@ class FileRoot(Program):
         path = Path(self.file).absolute()
         leaves = leaf_count(file_length(path))
         if partitions > leaves:
-            raise UsageError(f"{path} has {leaves} chunks of {CHUNK} bytes: at most so many partitions")
+            raise UsageError(f"{path} has {count_of(leaves, 'chunk')} of {CHUNK} bytes: at most so many partitions")
         if leaves > 1 << LEVELS:
             raise InputError(f"{path}: more than 2^{LEVELS} chunks of {CHUNK} bytes")
         level = max(0, (leaves // (PIECES * partitions)).bit_length() - 1)
@@ -217,7 +218,10 @@ class FileRoot(Program):
     def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
         path, told = Path(value), self.explain(public, ())
         tree = FileTree(path, max(0, (leaf_count(file_length(path)) // PIECES).bit_length() - 1))
-        return f"root {told['root']} of {told['bytes']} bytes", f"root {tree.root.hex()} of {tree.length} bytes"
+        return (
+            f"root {told['root']} of {count_of(int(told['bytes']), 'byte')}",
+            f"root {tree.root.hex()} of {count_of(tree.length, 'byte')}",
+        )
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         root = self._layout.root_bytes(public[0][:DIGEST_WORDS])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, typed
 from distprove.formats.files import open_given
 from kernels.cpu.keccak import keccak256, keccak256_rows
+from kernels.host.units import count_of
 
 CHUNK = 128
 LEAF, NODE = 0, 1
@@ -116,7 +117,9 @@ def read_slice(path: Path, start: int, size: int, length: int, chunks: int = REA
     Raises InputError when the file is not `length` bytes long any more, or ends earlier.
     """
     if file_length(path) != length:
-        raise InputError(f"{path}: the file was {length} bytes long, and is not now; it must not change during a job")
+        raise InputError(
+            f"{path}: the file was {count_of(length, 'byte')} long, and is not now; it must not change during a job"
+        )
     try:
         with open(path, "rb", opener=open_given) as file:
             file.seek(start)

@@ -19,6 +19,7 @@ from distprove.stark.field import GENERATOR, P
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.statement import Statement
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.row_program import RowProgram
@@ -73,7 +74,9 @@ class WideFibonacci(Program):
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         rows = sum(1 << height for (height,) in log_heights)
-        return {"computed right": f"{rows} rows of {self.width} columns, each from its first two"}
+        return {
+            "computed right": f"{count_of(rows, 'row')} of {count_of(self.width, 'column')}, each from its first two"
+        }
 
 
 @lru_cache(maxsize=8)

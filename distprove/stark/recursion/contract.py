@@ -25,6 +25,7 @@ from distprove.stark.recursion.node import Identity
 from distprove.stark.statement import PublicRef, Statement
 from distprove.stark.whole_job import check_multiplicities
 from kernels.cpu.poseidon2 import DIGEST
+from kernels.host.units import count_of
 from kernels.interface.tree_hash import TreeHash
 
 EXIT_CODE, INPUTS, STATED = "exit_code", "inputs", "stated"
@@ -141,7 +142,9 @@ def check_program(key: MultilinearKey, log_heights: Sequence[int | None], places
     `check_readable`."""
     check_readable(key)
     if key.params.places != places:
-        raise InvalidProof(f"a key of {key.params.places} places; the circuit that a contract reads has {places}")
+        raise InvalidProof(
+            f"a key of {count_of(key.params.places or 0, 'place')}; the circuit that a contract reads has {places}"
+        )
     heights = tuple(log_heights)
     if not heights_fit(key, heights):
         raise InvalidProof("not the heights of a segment under this key")
@@ -150,7 +153,7 @@ def check_program(key: MultilinearKey, log_heights: Sequence[int | None], places
     reached = RULES.security(key, every)
     if reached.bits < key.params.security_bits:
         raise InvalidProof(
-            f"{reached.bits:.1f} bits of security over {len(every)} segments; the key asks for "
+            f"{reached.bits:.1f} bits of security over {count_of(len(every), 'segment')}; the key asks for "
             f"{key.params.security_bits}"
         )
 

@@ -46,6 +46,7 @@ from distprove.stark.recursion.symbols import Octets, Symbols, scalar_array
 from distprove.stark.statement import PublicRef, Statement
 from distprove.stark.transcript import packed
 from kernels.cpu.poseidon2 import DIGEST
+from kernels.host.units import count_of
 from kernels.interface.tree_hash import TreeHash
 
 BELOW = "child."
@@ -316,7 +317,7 @@ def contract_fields(
     """The fields of the circuit, but for the openings of trees, from the segments of a job and the node over them.
     Places without a segment get the first one. Raises InvalidProof for a job that does not fit the form."""
     if not 1 <= len(segments) <= form.places:
-        raise InvalidProof(f"{len(segments)} segments in a job that has places for {form.places}")
+        raise InvalidProof(f"{count_of(len(segments), 'segment')} in a job that has places for {form.places}")
     _, total = node_statement(below.public)
     words = len(read.output) // WORD_BYTES
     given: dict[str, Any] = {

@@ -14,6 +14,7 @@ from distprove.stark.merkle import TreeClaim, leaf_header
 from distprove.stark.recursion.circuit import NONE, WORDS, Circuit
 from kernels.cpu.poseidon2 import INSTRUCTION_SET, WIDTH
 from kernels.host.native import native
+from kernels.host.units import count_of
 from kernels.interface.tree_hash import TreeHash
 
 UNLIKE = "an opening does not match its commitment"
@@ -77,7 +78,7 @@ def evaluate(
 
 def _exactly(fields: Mapping[str, Words], name: str, count: int) -> Words:
     if len(fields[name]) != count:
-        raise InvalidProof(f"{name} has {len(fields[name])} elements; the circuit is for {count}")
+        raise InvalidProof(f"{name} has {count_of(len(fields[name]), 'element')}; the circuit is for {count}")
     return fields[name]
 
 

@@ -35,6 +35,7 @@ from distprove.stark.recursion.security import Layer, node_layers
 from distprove.stark.recursion.whole import checked_key, commitments_of, kinds_of_listed, sum_in, tree_of_listed
 from distprove.stark.recursion.work import TreeWork
 from distprove.system import PartitionProof
+from kernels.host.units import count_of
 
 MOST_JOBS = MOST_LEAVES * MOST_CHILDREN
 """Jobs in one proof, at most: each four of them may need a leaf's key of their own."""
@@ -113,7 +114,7 @@ def check_together(keys: Sequence[Any]) -> None:
         raise InvalidProof(f"one proof is of 2 to {MOST_JOBS} jobs, not of {len(keys)}")
     asked = sorted({(key.params.security_bits, key.params.grinding_bits) for key in map(checked_key, keys)})
     if len(asked) > 1:
-        told = ", ".join(f"{bits} bits with {grinding} of work" for bits, grinding in asked)
+        told = ", ".join(f"{count_of(bits, 'bit')} with {grinding} of work" for bits, grinding in asked)
         raise InvalidProof(f"jobs in one proof ask for the same bits of security and of work; these for {told}")
 
 
@@ -132,7 +133,7 @@ def verify_jobs_proof(keys: JobsVerifyingKeys, record: Any, jobs: Sequence[JobRo
     is for `verify_job`.
     """
     if len(keys.leaves) != -(-len(jobs) // MOST_CHILDREN):
-        raise InvalidProof(f"{len(jobs)} jobs under {len(keys.leaves)} leaves")
+        raise InvalidProof(f"{count_of(len(jobs), 'job')} under {count_of(len(keys.leaves), 'leaf', 'leaves')}")
     verify_root_proof(keys.root, record, jobs_statement(keys, jobs))
 
 

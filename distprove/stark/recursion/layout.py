@@ -68,7 +68,7 @@ class Layout:
         rows = {kind: len(columns[kind][0]) for kind in KINDS}
         frame = frame or Frame.fitting(rows)
         if not frame.has_room(rows):
-            raise UsageError(f"a circuit of {rows} rows, too large for tables of 2^{frame.log_heights}")
+            raise UsageError(f"a circuit whose rows are {rows}, too large for tables of 2^{frame.log_heights}")
         for kind, more in MORE.items():
             height, own = 1 << frame.log_heights[kind], columns[kind]
             columns[kind], columns[more] = [each[:height] for each in own], [each[height:] for each in own]

@@ -34,6 +34,7 @@ from distprove.stark.recursion.node import (
 )
 from distprove.stark.recursion.tables import WIRE
 from distprove.stark.statement import Statement
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -142,7 +143,7 @@ class NodeProgram(CircuitProgram):
         Raises InvalidProof where a child does not verify, or is none of this circuit's.
         """
         if not 1 <= len(proven) <= len(self.children):
-            raise InvalidProof(f"{len(proven)} proofs for a node of at most {len(self.children)} children")
+            raise InvalidProof(f"{count_of(len(proven), 'proof')} for a node of at most {len(self.children)} children")
         for child, own in zip(self.children, proven, strict=False):
             if (own.key is None) != (child.name_length is not None):
                 raise InvalidProof(f"{own.name}: a segment in place of a node, or a node in place of a segment")

@@ -27,6 +27,7 @@ from distprove.stark.recursion.node import (
     node_words,
 )
 from distprove.stark.whole_job import verify_whole_job
+from kernels.host.units import count_of
 
 T = TypeVar("T")
 
@@ -79,7 +80,9 @@ def root_statement(
     """What the root over these partitions must state, after the checks that a circuit leaves out. Raises InvalidProof,
     FormatError, and OutputMissing without an output that the job's challenge binds."""
     if not partitions or len(keys.leaves) != -(-len(partitions) // MOST_CHILDREN):
-        raise InvalidProof(f"{len(partitions)} partitions under {len(keys.leaves)} leaves")
+        raise InvalidProof(
+            f"{count_of(len(partitions), 'partition')} under {count_of(len(keys.leaves), 'leaf', 'leaves')}"
+        )
     shapes: dict[LogHeights, Shape] = {}
     segments = [checked_digest(keys.key, partition, shapes) for partition in partitions]
     lists = [list_digest(own, MOST_CHILDREN) for own in in_fours(segments)]

@@ -24,6 +24,7 @@ from distprove.stark.recursion.plan import Form
 from distprove.stark.recursion.recorder import MOST_WIRES
 from distprove.stark.recursion.security import FEW_BITS
 from kernels.cpu.poseidon2 import DIGEST, RATE, WIDTH
+from kernels.host.units import count_of
 
 MOST_TREE_WIRES = 6_000_000
 """Wires of all leaves of a tree, at most, by the estimate. Recording and committing to them takes a core some
@@ -49,7 +50,7 @@ _GIVEN = _ELEMENT + _ABSORB
 def check_work(key: MultilinearKey, leaves: Sequence[Sequence[Form]], most: int | None = None) -> None:
     """Raise TooMuchWork if the different leaves of a tree, each by the forms of its places, need more than `most` wires
     (by default MOST_TREE_WIRES), or one of them more than a circuit can have."""
-    kinds = f"{len(leaves)} different leaves" if len(leaves) > 1 else "one kind of leaf"
+    kinds = count_of(len(leaves), "different leaf", "different leaves") if len(leaves) > 1 else "one kind of leaf"
     _check(tree_wires(key, leaves), f"the tree over these partitions needs {{}}, for {kinds}", most)
 
 
@@ -58,13 +59,13 @@ def check_work_of_jobs(jobs: Sequence[TreeWork], most: int | None = None) -> Non
     two jobs have in common is made once."""
     different = {(key.digest, tuple(map(tuple, leaves))): (key, leaves) for key, leaves in jobs}
     wires = sum(tree_wires(key, leaves) for key, leaves in different.values())
-    _check(wires, f"the trees of these {len(jobs)} jobs need {{}}", most)
+    _check(wires, f"the trees of {count_of(len(jobs), 'job')} need {{}}", most)
 
 
 def _check(wires: int, said: str, most: int | None) -> None:
     most = MOST_TREE_WIRES if most is None else most
     if wires > most:
-        told = said.format(f"circuits of some {wires} wires")
+        told = said.format(f"circuits of some {count_of(wires, 'wire')}")
         raise TooMuchWork(f"{told}; at most {most} are allowed, and `tree_wires` (--tree-wires) allows more")
 
 
@@ -74,7 +75,8 @@ def tree_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
     largest = leaf_wires(key, leaves)
     if largest > MOST_WIRES:
         raise TooMuchWork(
-            f"the circuit of a leaf over these partitions would have some {largest} wires, and none has more than "
+            f"the circuit of a leaf over these partitions would have some {count_of(largest, 'wire')}, and none "
+            f"has more than "
             f"{MOST_WIRES}: a higher blow-up (--blowup) takes fewer queries, and so do fewer bits of security"
         )
     return max(largest, node_wires(key)) * len(leaves)

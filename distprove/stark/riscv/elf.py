@@ -22,6 +22,7 @@ from distprove.formats.files import read_bounded
 from distprove.stark.riscv.decode import LAST_PC, decode
 from distprove.stark.riscv.names import shown_name
 from distprove.stark.riscv.record import U32, Image, Words64
+from kernels.host.units import count_of
 from kernels.maths.distinct import distinct_with_places
 
 LARGEST_FILE = 1 << 28
@@ -197,7 +198,7 @@ def read_elf(path: Path) -> Elf:
 def parse_elf(data: bytes, what: str) -> Elf:
     """The guest in `data`; `what` names it in errors. Raises FormatError, InputError."""
     if len(data) > LARGEST_FILE:
-        raise FormatError(f"{what}: {len(data)} bytes, more than the {LARGEST_FILE} that a guest may have")
+        raise FormatError(f"{what}: {count_of(len(data), 'byte')}, more than the {LARGEST_FILE} that a guest may have")
     if not data.startswith(b"\x7fELF"):
         raise FormatError(f"{what}: not an ELF file")
     form = _CLASSES.get(data[:_MAGIC_BYTES])
@@ -217,7 +218,7 @@ def parse_elf(data: bytes, what: str) -> Elf:
         )
     if program_entry != form.program_header.size or not 0 < program_count <= MOST_SEGMENTS:
         raise FormatError(
-            f"{what}: {program_count} program headers of {program_entry} bytes; "
+            f"{what}: {count_of(program_count, 'program header')} of {count_of(program_entry, 'byte')}; "
             f"expected 1 to {MOST_SEGMENTS} of {form.program_header.size}"
         )
     if program_at + program_count * form.program_header.size > len(data):
@@ -269,11 +270,11 @@ def _segments(data: bytes, form: _Class, at: int, count: int, what: str) -> Iter
         where = f"{what}: the segment at {address:#x}"
         writable, executable = bool(flags & _WRITE), bool(flags & _EXECUTE)
         if data_size > size:
-            raise FormatError(f"{where} has {data_size} bytes in the file, and {size} in memory")
+            raise FormatError(f"{where} has {count_of(data_size, 'byte')} in the file, and {size} in memory")
         if offset + data_size > len(data):
-            raise FormatError(f"{where} has {data_size} bytes from {offset} on, which are not in the file")
+            raise FormatError(f"{where} has {count_of(data_size, 'byte')} from {offset} on, which are not in the file")
         if address + size > 1 << 32:
-            raise FormatError(f"{where} ends beyond 2^32: {size} bytes")
+            raise FormatError(f"{where} ends beyond 2^32: {count_of(size, 'byte')}")
         if address < LOWEST_ADDRESS:
             raise InputError(f"{where} lies below {LOWEST_ADDRESS}, where the machine has nothing")
         if writable and executable:

@@ -32,6 +32,7 @@ from distprove.stark.riscv.record import (
     Words64,
 )
 from kernels.host.native import native
+from kernels.host.units import count_of
 
 PAGE = 4096
 """Bytes of a page, the unit in which the memory that a guest touches is counted."""
@@ -227,7 +228,9 @@ class Snapshot:
         if not (
             0 < cycles <= MOST_SEGMENT_CYCLES and 0 <= index < 1 << 32 and 0 <= pc < 1 << 32 and 0 <= first < 1 << 62
         ):
-            raise FormatError(f"{what}: a segment of {cycles} cycles from cycle {first}, number {index}, at {pc:#x}")
+            raise FormatError(
+                f"{what}: a segment of {count_of(cycles, 'cycle')} from cycle {first}, number {index}, at {pc:#x}"
+            )
         return cls(index, first, cycles, pc, *arrays)
 
 
@@ -409,7 +412,9 @@ class Execution:
             raise _trap(self._machine, stop, self._elf)
         if stop is Stop.LIMIT and allowed < cycles and self._left == 0:
             pc = int(self._machine.pc)
-            raise CycleLimit(f"the guest did not end within {self.cycles} cycles: it is at {_place(self._elf, pc)}")
+            raise CycleLimit(
+                f"the guest did not end within {count_of(self.cycles, 'cycle')}: it is at {_place(self._elf, pc)}"
+            )
         return stop
 
     def _end(self, segments: int) -> Outcome:

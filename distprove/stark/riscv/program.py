@@ -49,6 +49,7 @@ from distprove.stark.riscv.segment import (
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
 from distprove.wanted import require_wanted
 from kernels.cpu.keccak import keccak256
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -220,13 +221,17 @@ class RiscV(Program):
                 taken += len(snapshots[-1])
                 if taken > looked + LOOK_BYTES:
                     looked = taken
-                    _require_memory(taken, f"the snapshots of {len(snapshots)} segments take {taken} bytes")
+                    _require_memory(
+                        taken, f"the snapshots of {count_of(len(snapshots), 'segment')} take {count_of(taken, 'byte')}"
+                    )
                 usages.append(execution.usage)
         except Trap as trap:
             raise Trap(f"{trap}; `distprove run` shows the registers", trap.state) from None
         count = len(snapshots)
         if partitions not in (None, count):
-            raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
+            raise UsageError(
+                f"the run has {count_of(count, 'segment')} of {count_of(self.segment, 'cycle')}, not {partitions}"
+            )
         words, start, slices = Words(*execution.words()), NO_WORD, []
         heights, outputs = run_heights(fixed, usages, len(words.key)), outputs_of(usages)
         output = execution.outcome.output
@@ -276,7 +281,8 @@ class RiscV(Program):
         for snapshot in execution.segments(self.segment):
             if snapshot.index == MOST_SEGMENTS:
                 raise UsageError(
-                    f"the guest has not ended after {MOST_SEGMENTS} segments of {self.segment} cycles, and a proof has "
+                    f"the guest has not ended after {MOST_SEGMENTS} segments of "
+                    f"{count_of(self.segment, 'cycle')}, and a proof has "
                     "no more of them"
                 )
             yield snapshot
@@ -329,7 +335,7 @@ def _input(path: Path) -> bytes:
     ResourceError."""
     with contextlib.suppress(OSError, ValueError):  # told when it is read
         size = path.stat().st_size
-        _require_memory(4 * size, f"{path}: an input of {size} bytes takes four times as many")
+        _require_memory(4 * size, f"{path}: an input of {count_of(size, 'byte')} takes four times as many")
     return read_bounded(path, MOST_BYTES)
 
 
@@ -338,7 +344,9 @@ def _require_memory(nbytes: int, what: str) -> None:
     many there are at work, they leave some."""
     left = memory_available()
     if nbytes > max(FREE_BYTES, left // 4):
-        raise ResourceError(f"{what}, more than a quarter of the {left} bytes of memory that can be had now")
+        raise ResourceError(
+            f"{what}, more than a quarter of the {count_of(left, 'byte')} of memory that can be had now"
+        )
 
 
 def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:

@@ -44,6 +44,7 @@ from distprove.stark.riscv.memory import (
     words_columns,
 )
 from distprove.stark.riscv.record import U32, Image, Record, Usage, Words64
+from kernels.host.units import count_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.maths.goldilocks import P
@@ -272,7 +273,8 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
     read = int(usage.calls[CALLS["public"]])
     if read > MOST_WORDS:
         raise UsageError(
-            f"a segment reads {read} words of public input, and its statement has room for {MOST_WORDS}: let the guest "
+            f"a segment reads {count_of(read, 'word')} of public input, and its statement has room for "
+            f"{MOST_WORDS}: let the guest "
             "read a digest, and the rest as private input, or cut the run into smaller segments"
         )
     permutations = int(usage.calls[KECCAK_CALL])
@@ -296,7 +298,9 @@ def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[
     output."""
     written = outputs_of(usages)[-1]
     if written > MAX_OUTPUT_WORDS:
-        raise UsageError(f"the run writes {written} words of output, and a proof states {MAX_OUTPUT_WORDS} at most")
+        raise UsageError(
+            f"the run writes {count_of(written, 'word')} of output, and a proof states {MAX_OUTPUT_WORDS} at most"
+        )
     parts = cut_evenly(words, len(usages))
     named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
     return [[found.get(air.name) for air in fixed.tables] for found in named]

@@ -25,6 +25,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, overload
 
 from distprove.errors import FormatError, UsageError
+from kernels.host.units import count_of
 
 T = TypeVar("T")
 
@@ -81,7 +82,10 @@ def decode(kind: Any, data: bytes, *, padded: bool = False) -> Any:
     value = _read(kind, reader, 0)
     rest = data[reader.place :]
     if rest and not (padded and len(rest) <= PADDING and not any(rest)):
-        raise FormatError(f"{len(rest)} bytes follow the value of {_shown(kind)}, which ends at byte {reader.place}")
+        raise FormatError(
+            f"{count_of(len(rest), 'byte follows', 'bytes follow')} the value of {_shown(kind)}, which ends at "
+            f"byte {reader.place}"
+        )
     return value
 
 
@@ -109,13 +113,13 @@ class _Reader:
                 if value >> bits:
                     break
                 return value
-        raise FormatError(f"an integer of more than {bits} bits before byte {self.place}")
+        raise FormatError(f"an integer of more than {count_of(bits, 'bit')} before byte {self.place}")
 
     def length(self) -> int:
         """A count of parts. Each takes a byte at least, so that no count allocates more than the bytes do."""
         count = self.varint(_LENGTH.bits)
         if count > self.left:
-            raise FormatError(f"a length of {count} at byte {self.place}, with {self.left} bytes left")
+            raise FormatError(f"a length of {count} at byte {self.place}, with {count_of(self.left, 'byte')} left")
         return count
 
 

@@ -32,6 +32,7 @@ from distprove.stark.recursion.work import check_work
 from distprove.stark.security import two_places
 from distprove.stark.wrap.files import Wrap
 from distprove.stark.wrap.program_file import PROGRAM, ProgramFile, is_read
+from kernels.host.units import count_of
 
 __all__ = ["VerifiedRead", "halves", "is_read", "program_digest", "read_in", "verify_read_files", "verify_read_wrap"]
 
@@ -173,7 +174,9 @@ def read_in(public: tuple[int, ...], program: tuple[int, ...]) -> Read:
     """What a contract reads in a wrap's public values, of a job of this program. Raises InvalidProof for values of
     another program, or that no wrap has."""
     if len(public) != len(READ_NAMES):
-        raise InvalidProof(f"a wrap that a contract reads has {len(READ_NAMES)} public values, not {len(public)}")
+        raise InvalidProof(
+            f"a wrap that a contract reads has {count_of(len(READ_NAMES), 'public value')}, not {len(public)}"
+        )
     *_, low, high, end = public
     length, code = divmod(end, _WORD)
     if max(low, high) >= _HALF or length > OUTPUT_WORDS * WORD_BYTES:

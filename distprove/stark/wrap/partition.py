@@ -26,6 +26,7 @@ from distprove.proof import SALT, SALT_BYTES, check_fields, salt_in
 from distprove.stark.recursion.plan import WRAP, Kind
 from distprove.stark.wrap.files import Wrap
 from distprove.system import Partition, PartitionProof
+from kernels.host.units import count_of
 from kernels.maths.curves import BN254
 
 GROTH16 = "groth16"
@@ -74,7 +75,7 @@ def public_values(read: bool) -> int:
 
 def _unlike(read: bool) -> str:
     count = public_values(read)
-    return f"a wrap's key is over BN254 and has {'one public value' if count == 1 else f'{count} public values'}"
+    return f"a wrap's key is over BN254 and has {count_of(count, 'public value')}"
 
 
 def salt_of(proof: PartitionProof) -> bytes:

@@ -38,6 +38,7 @@ from distprove.steps import Steps
 from distprove.system import Partition, PartitionId, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory
+from kernels.host.units import count_of
 from kernels.interface.backend import Backend
 
 Words = NDArray[np.uint64]
@@ -237,7 +238,7 @@ def wrap(
             witness = begun()
     if len(witness) != shared.zkey.n_vars:
         raise InvalidKey(
-            f"{shared.zkey.name}: a key of another circuit, of {shared.zkey.n_vars} wires; this wrap's has "
+            f"{shared.zkey.name}: a key of another circuit, of {count_of(shared.zkey.n_vars, 'wire')}; this wrap's has "
             f"{len(witness)}"
         )
     # 2. The proof.

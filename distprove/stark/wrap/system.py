@@ -33,6 +33,7 @@ from distprove.stark.wrap.partition import (
 )
 from distprove.stark.wrap.prover import WrappedProver
 from distprove.system import Partition, PartitionProof
+from kernels.host.units import count_of
 from kernels.interface.backend import Backend
 
 KEY_FILE = "wrap_key"
@@ -119,7 +120,8 @@ class WrappedSystem(OneProofSystem):
             opened = read_wrap_key(shared[KEY_FILE], str(self.wrap_key), read=self.read)
             if opened.n_vars != wires:
                 raise InvalidKey(
-                    f"{opened.name}: a key of another circuit, of {opened.n_vars} wires; this wrap's has {wires}"
+                    f"{opened.name}: a key of another circuit, of {count_of(opened.n_vars, 'wire')}; this wrap's "
+                    f"has {wires}"
                 )
 
     # -- proofs -----------------------------------------------------------------------------------------------------

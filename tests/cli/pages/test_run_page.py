@@ -64,7 +64,7 @@ def test_a_page_says_what_happened(tmp_path: Path) -> None:
         "prove: quotient_msm",
     ):
         assert said in text
-    for said in ("Waiting for a lease", "1 retries, 1 faults", "check", "93 %", "640 W", "79 (1)"):
+    for said in ("Waiting for a lease", "1 retry, 1 fault", "check", "93 %", "640 W", "79 (1)"):
         assert said in text
     for kind, *sizes in (("driver", "300.0 MiB", "300.0 MiB"), ("synthesiser", "2.0 GiB", "3.0 GiB")):
         assert f"{kind}{'1' if kind == 'driver' else '2'}{''.join(sizes)}" in text

@@ -116,7 +116,7 @@ def test_without_gpus_every_node_proves() -> None:
     ("nodes", "settings", "message"),
     [
         ([], ExecutorSettings(), "no node with CPUs"),
-        ([node(4)], ExecutorSettings(gpus=1), "1 GPUs were asked for; the cluster has none"),
+        ([node(4)], ExecutorSettings(gpus=1), "1 GPU was asked for; the cluster has none"),
         ([node(4)], ExecutorSettings(backend="cuda"), "has no GPU to give"),
         ([node(4, 2)], ExecutorSettings(gpus=3), "3 GPUs were asked for; the cluster has 2"),
     ],

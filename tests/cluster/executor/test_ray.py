@@ -342,7 +342,7 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
 
         system = ToySystem(3, faults())
         run_toy(system, OVER_RAY, progress).verify(system)
-        assert "room on the cluster, for 1 of 1 provers" in waits
+        assert "room on the cluster, for 1 of 1 prover" in waits
         (queued,) = (event for event in read_journal(tmp_path / "run") if event["event"] == "queued")
         assert "others have the CPUs or GPUs" in queued["reason"]
         (report,) = two.fleet.governor_report(0.0)

@@ -241,7 +241,7 @@ def test_ceremonies_of_snarkjs(snarkjs: Any, tmp_path: Path, curve: Curve) -> No
     with CpuBackend() as cpu:
         result = aggregate(srs, [secret.prove([1, 2], seed=i) for i in range(4)], b"", cpu)
     assert verify(secret.key, srs.verifier, [[1, 2]] * 4, b"", result)
-    with pytest.raises(InvalidKey, match="share 1 contributions"):
+    with pytest.raises(InvalidKey, match="share 1 contribution"):
         made(one, later)
     with pytest.raises(InvalidKey, match="are not different"):
         made(new, two)

@@ -22,7 +22,7 @@ def test_golden_proofs_both_ways(name: str) -> None:
 @pytest.mark.parametrize("name", ["mixed", "fibonacci"])
 def test_an_encoding_ends_where_it_ends(name: str) -> None:
     data = proof_bytes(name)
-    with pytest.raises(FormatError, match="1 bytes after its end"):
+    with pytest.raises(FormatError, match="1 byte after its end"):
         OpenVmProof.from_bytes(data + b"\0")
     for cut in (*range(0, 200), *range(200, len(data), 97), len(data) - 1):
         with pytest.raises(FormatError):

@@ -410,7 +410,7 @@ def test_jobs_of_different_bits_or_too_many(jobs: Jobs) -> None:
     first, other = (root.key for root in jobs.roots[:2])
     for changed in ({"security_bits": 2}, {"grinding_bits": 3}):
         params = replace(other.params, **changed)  # type: ignore[arg-type]
-        with pytest.raises(InvalidProof, match="the same bits of security and of work; these for 1 bits with 0 of"):
+        with pytest.raises(InvalidProof, match="the same bits of security and of work; these for 1 bit with 0 of"):
             check_together([first, with_params(other, params)])
     for wrong in ([first], [first] * (MOST_JOBS + 1)):
         with pytest.raises(InvalidProof, match="2 to 64 jobs"):
