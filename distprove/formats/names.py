@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
 MAX_LENGTH = 120
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_LENGTH - 1}}}")
+_VALID = re.compile(r"[A-Za-z0-9._-]")
 
 
 def is_name(name: object) -> bool:
@@ -27,9 +29,23 @@ def natural_key(path: Path) -> tuple[tuple[tuple[int, int, str], ...], ...]:
 
 
 def name_after(path: Path) -> str:
-    """The partition name for a file: the file's name without the last suffix, invalid characters replaced by `_`."""
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MAX_LENGTH]
+    """The partition name for a file: the file's name without the last suffix, in the characters of a valid name.
+
+    A letter loses its accents: `ä` becomes `a`. Another letter or digit becomes its code point, so that files of any
+    script have different names: `表` becomes `u8868`. Any other character becomes `_`.
+    """
+    letters = unicodedata.normalize("NFKD", path.stem)
+    name = "".join(map(_valid, letters))[:MAX_LENGTH]
     return name if is_name(name) else f"_{name}"[:MAX_LENGTH]
+
+
+def _valid(character: str) -> str:
+    """What stands for a character of a decomposed text in a name: nothing for an accent."""
+    if _VALID.fullmatch(character):
+        return character
+    if unicodedata.combining(character):
+        return ""
+    return f"u{ord(character):04x}" if character.isalnum() else "_"
 
 
 def unique(names: Sequence[str], by_right: Sequence[bool] = ()) -> list[str]:
