@@ -67,12 +67,26 @@ def _run() -> None:
     # What reads arguments also prints them, in words and ways of its own.
     for argument in sys.argv[1:]:
         if visible(argument) != argument:
-            utf8 = argument.isascii() or argument == argument.encode("utf-8", "replace").decode()
-            wrong = "has characters that act on a terminal" if utf8 else "is not UTF-8"
-            fail(f"the argument {argument} {wrong}", "rename the file, or name its folder")
+            fail(*_unfit(argument))
             raise SystemExit(2)
     # --debug is global, but one adds it at the end of the command that just failed.
     app(args=[arg for arg in sys.argv[1:] if arg != DEBUG_FLAG], prog_name="distprove")
+
+
+def _unfit(argument: str) -> tuple[str, str]:
+    """What is wrong with an argument that cannot be shown as it is, and what to do about it."""
+    rename = "rename the file, or name its folder"
+    try:
+        text = os.fsencode(argument).decode()
+    except UnicodeDecodeError:
+        return f"the argument {argument} is not UTF-8", rename
+    if text == argument:
+        return f"the argument {argument} has characters that act on a terminal", rename
+    encoding = sys.getfilesystemencoding()
+    return (
+        f"the argument {text} is UTF-8, and Python reads it as {encoding}",
+        "set LC_ALL=C.UTF-8, and unset PYTHONUTF8",
+    )
 
 
 def _leave(end: SystemExit) -> NoReturn:

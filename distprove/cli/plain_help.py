@@ -3,7 +3,7 @@ most commands take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import typer
@@ -43,7 +43,25 @@ class _Plain:
 
 
 class PlainCommand(_Plain, TyperCommand):
-    """A command whose help has its options in groups."""
+    """A command whose help has its options in groups, and whose errors name all options that are missing or wrong."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.BadParameter:
+            faults = list(self._faults(ctx, args))
+            if len(faults) > 1:
+                ctx.fail("\n".join(faults))
+            raise
+
+    def _faults(self, ctx: Any, args: list[str]) -> Iterator[str]:
+        """What is wrong with each option or argument, in the order of the help."""
+        given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for param in self.get_params(ctx):
+            try:
+                _, rest = param.handle_parse_result(ctx, given, rest)
+            except typer.BadParameter as error:
+                yield error.format_message()
 
 
 class PlainGroup(_Plain, TyperGroup):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 EXECUTION = "How it is run"
 JOB_FILE = "job-file"
 HELP = ("-h", "--help")
+NO_OUT = "no --out: the run folder"
 
 Check = Annotated[
     bool,
@@ -59,8 +60,10 @@ class RunFolder(OptionGroup):
     """Options for a run's folder, and for a run that is there already."""
 
     out: Annotated[
-        Path, typer.Option(help="The run folder: journal, partition proofs, proof, report."), Writes(None, owns=True)
-    ]
+        Path | None,
+        typer.Option(help="The run folder: journal, partition proofs, proof, report.  [required]"),
+        Writes(None, owns=True),
+    ] = None
     resume_existing: Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")] = (
         False
     )
@@ -68,6 +71,27 @@ class RunFolder(OptionGroup):
     no_service: Annotated[
         bool, typer.Option("--no-service", help="Prove here, also where a service of yours runs.")
     ] = False
+
+    @property
+    def path(self) -> Path:
+        """The run folder. Raises UsageError if none is given."""
+        if self.out is None:
+            raise UsageError(NO_OUT)
+        return self.out
+
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        """Read a job within: a missing --out is named beside the job's own fault, and does not hide it.
+
+        Raises UsageError, InputError.
+        """
+        try:
+            yield
+        except (UsageError, InputError) as error:
+            if self.out is None:
+                raise type(error)(f"{error}\n{NO_OUT}") from None
+            raise
+        _ = self.path
 
 
 class ProveGroup(PlainGroup):
@@ -129,6 +153,13 @@ def job_file(
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
+    as_client = _may_ask_service(folder, execution)
+    with folder.needed():
+        job = _job_in(path, as_client)
+    _start(job, folder, execution, as_json, as_client=as_client)
+
+
+def _job_in(path: Path, as_client: bool) -> Job:
     from cluster.record.run import RECORD
     from distprove.job import Job
 
@@ -138,8 +169,7 @@ def job_file(
     if path.suffix != ".toml" and not path.exists():
         hint = nearest(str(path), SYSTEMS)
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file{hint}")
-    as_client = _may_ask_service(folder, execution)
-    _start(Job.from_toml(path, as_client=as_client), folder, execution, as_json, as_client=as_client)
+    return Job.from_toml(path, as_client=as_client)
 
 
 def system_command(system: str) -> Any:
@@ -162,10 +192,11 @@ def system_command(system: str) -> Any:
         subject: dict[str, Any] = {"program": program, "arguments": dict(arguments)} if program else {}
         as_client = _may_ask_service(folder, execution)
         told = partial(in_flags, settings=settings)
-        try:
-            job = Job.from_options(system, title=title, as_client=as_client, **subject, **chosen.values)
-        except UsageError as error:
-            raise UsageError(told(str(error))) from None
+        with folder.needed():
+            try:
+                job = Job.from_options(system, title=title, as_client=as_client, **subject, **chosen.values)
+            except UsageError as error:
+                raise UsageError(told(str(error))) from None
         _start(job, folder, execution, as_json, as_client=as_client, told=told)
 
     def run_program(
@@ -182,6 +213,7 @@ def system_command(system: str) -> Any:
         if check:
             from distprove.cli.air import check_before_proof
 
+            _ = folder.path  # a check may take long
             check_before_proof(program, arguments, chosen.values["partitions"])
         run(program, arguments, folder=folder, chosen=chosen, title=title, execution=execution, as_json=as_json)
 
@@ -247,7 +279,7 @@ def _start(
     command line says of a message about a job file."""
     from cluster.record.run import is_run
 
-    out, resume_existing = folder.out, folder.resume_existing
+    out, resume_existing = folder.path, folder.resume_existing
     if resume_existing and folder.overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     given = execution.given()

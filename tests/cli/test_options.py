@@ -140,6 +140,43 @@ def test_an_argument_that_cannot_be_shown_is_refused_for_what_it_is(argument: by
     assert "name its folder" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "faults"),
+    [
+        (("groth16",), ["no --zkey: the proving key", "no --out: the run folder"]),
+        (("groth16", "--zkey", "nope.zkey", "--wtns", "none"), ["none: no file matches", "no --out"]),
+        (("nope.toml",), ["nope.toml: No such file", "no --out"]),
+        (("stark", "fibonacci"), ["no --out: the run folder"]),
+        (("stark", "file-root", "--partitions", "0"), ["Missing option '--file'", "Invalid value for '--partitions'"]),
+        (("groth16", "--threads", "x", "--gpus", "y"), ["for '--threads'", "for '--gpus'"]),
+    ],
+)
+def test_one_missing_or_wrong_option_hides_no_other_fault(
+    command: tuple[str, ...], faults: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("prove", *command)
+    assert done.exit_code == 2
+    assert [fault for fault in faults if fault not in done.output] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_wrong_option_is_said_once() -> None:
+    done = run("prove", "groth16", "--threads", "x", "--out", "r")
+    assert done.output.count("Invalid value") == 1
+
+
+def test_an_argument_in_utf8_is_refused_where_python_reads_another_encoding() -> None:
+    """The file's name is right, so the message names the setting, and not the file."""
+    ascii = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command: list[bytes | str] = [sys.executable, "-m", "distprove", "verify", "ä.json".encode()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **ascii})
+    assert done.returncode == 2
+    assert "is UTF-8, and Python reads it as ascii" in done.stderr
+    assert "LC_ALL=C.UTF-8" in done.stderr
+    assert "rename" not in done.stderr
+
+
 def test_names_that_are_not_utf8_are_shown_and_reported(small_job: SmallJob, tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / os.fsdecode(b"good\xff.wtns")).symlink_to(small_job.witnesses / "member-0.wtns")
