@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from pathlib import Path
 
@@ -28,6 +29,14 @@ def gnark(*args: object) -> str:
     """What the program prints; an error's text of files that it cannot read."""
     done = subprocess.run([str(GNARK), *map(str, args)], capture_output=True, text=True, timeout=120)
     return done.stdout.splitlines()[-1] if done.returncode == 0 and done.stdout else done.stderr.strip()
+
+
+def test_a_witness_is_for_its_owner_alone_over_a_file_that_others_read(tmp_path: Path) -> None:
+    (tmp_path / "w.wtns").write_bytes(bytes(10**6))
+    (tmp_path / "w.wtns").chmod(0o644)
+    gnark("make", "bn254", tmp_path)
+    assert stat.S_IMODE((tmp_path / "w.wtns").stat().st_mode) == 0o600
+    assert 0 < (tmp_path / "w.wtns").stat().st_size < 10**5
 
 
 @pytest.mark.parametrize("curve", ["bn254", "bls12-381"])

@@ -10,6 +10,7 @@ package export
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash"
 	"math/big"
@@ -231,5 +232,25 @@ func write(path, magic string, version uint32, mode os.FileMode, sections ...sec
 		writeNumber(&out, uint64(len(each.content)))
 		out.Write(each.content)
 	}
-	return os.WriteFile(path, out.Bytes(), mode)
+	return writeFile(path, out.Bytes(), mode)
+}
+
+// writeFile replaces the content of a file. A file that is there keeps no permission beyond `mode`.
+func writeFile(path string, content []byte, mode os.FileMode) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	found, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if kept := found.Mode().Perm() & mode; found.Mode().IsRegular() && kept != found.Mode().Perm() {
+		if err := file.Chmod(kept); err != nil {
+			return err
+		}
+	}
+	_, err = file.Write(content)
+	return err
 }
