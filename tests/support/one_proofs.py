@@ -44,8 +44,9 @@ class OneProofs:
         job = prove_program(program, partitions=partitions, backend=self._backend, **{**FEW, **options})
         parsed = [MultilinearProof.from_record(own.data, job.key, own.name)[0] for own in job.proofs]
         made = {p.name: Proven(p.name, tuple(p.public), own) for p, own in zip(job.proofs, parsed, strict=True)}
-        nodes = plan_tree([p.name for p in job.proofs])
-        kinds = kinds_of(nodes, {p.name: own.log_heights for p, own in zip(job.proofs, parsed, strict=True)})
+        heights = {p.name: own.log_heights for p, own in zip(job.proofs, parsed, strict=True)}
+        nodes = plan_tree(heights)
+        kinds = kinds_of(nodes, heights)
         keys = self._keys(job.key, kinds[ROOT].of_role(INNER))
         for node in nodes:
             children = [made[name] for name in node.children]

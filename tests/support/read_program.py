@@ -25,7 +25,7 @@ from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.recursion.contract import ProgramRecord, Read
 from distprove.stark.recursion.contract_form import ContractForm
 from distprove.stark.recursion.node import Identity, Proven
-from distprove.stark.recursion.plan import INNER, Form, TreeNode, kinds_of, plan_tree
+from distprove.stark.recursion.plan import INNER, ROOT, Form, TreeNode, in_fours, kinds_of, plan_above, plan_tree
 from distprove.stark.recursion.tree import TreeKeys
 from distprove.stark.recursion.tree_keys import keys_of_tree
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
@@ -201,7 +201,7 @@ class ReadJobs:
             for number, (own, proof) in enumerate(zip(listed, proofs, strict=True))
         }
         keys, heights = self.keys(pk.key, listed), listed[0].log_heights
-        nodes = plan_tree([str(number) for number in range(len(listed))])[:-1]
+        nodes = plan_above(in_fours([str(number) for number in range(len(listed))]))[:-1]
         for node in nodes:
             made[node.name] = keys.prove(node, [made[name] for name in node.children], challenge, Steps())
         forms = [Form.of(own.name, own.log_heights) for own in listed]
@@ -214,8 +214,8 @@ class ReadJobs:
         return ReadJob(pk.key, keys.node.key, form, record, listed, read, made[nodes[-1].name], leaves)
 
     def keys(self, key: MultilinearKey, listed: Sequence[Commitment]) -> TreeKeys:
-        nodes = plan_tree([own.name for own in listed])
-        kind = kinds_of(nodes, {own.name: own.log_heights for own in listed})[nodes[-1].name].of_role(INNER)
+        heights = {own.name: own.log_heights for own in listed}
+        kind = kinds_of(plan_tree(heights), heights)[ROOT].of_role(INNER)
         if (key.digest, kind.leaves) not in self._trees:
             self._trees[key.digest, kind.leaves] = keys_of_tree(key, kind, self._backend)
         return self._trees[key.digest, kind.leaves]

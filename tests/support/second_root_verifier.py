@@ -89,7 +89,7 @@ def stated_by(job: JobKeys, total: Sequence[int], partitions: Sequence[Listed], 
         for word in struct.unpack("<4Q", octets(root, 32)):
             integer(word, 0, P - 1)
         digests.append(m.segment_digest(key, name, heights, public, root, anchor))
-    groups = in_fours(digests)
+    groups = [[digests[i] for i in leaf] for leaf in below_leaves([(tuple(own[1]), len(own[0])) for own in partitions])]
     need(len(groups) == len(leaf_keys), "a key for each leaf")
     digest = list_above(root_key, [list_of(root_key, group, 4) for group in groups], leaf_keys, node_key)
     challenge = m.job_challenge(key, partitions, output)
@@ -125,6 +125,20 @@ def identity(key_record: Any) -> list[int]:
     """The 12 scalars of a key of nodes."""
     root = struct.unpack("<4Q", octets(key_record["preprocessed_root"], 32))
     return [*struct.unpack("<8I", m.Key(key_record).digest), *(integer(word, 0, P - 1) for word in root)]
+
+
+def below_leaves(forms: Sequence[tuple[tuple[int, ...], int]]) -> list[list[int]]:
+    """The places of the partitions below each leaf, by the heights and the length of the name of each partition."""
+    often = [i for i, form in enumerate(forms) if forms.count(form) >= 4]
+    leaves: list[list[int]] = []
+    open_leaf: dict[Any, list[int]] = {}
+    for i, form in enumerate(forms):
+        own = form if i in often else None
+        if len(open_leaf.get(own, ())) in (0, 4):
+            open_leaf[own] = []
+            leaves.append(open_leaf[own])
+        open_leaf[own].append(i)
+    return leaves
 
 
 def in_fours(items: list[list[int]]) -> list[list[list[int]]]:

@@ -29,8 +29,8 @@ from distprove.stark.recursion.node import (
     list_digest,
 )
 from distprove.stark.recursion.node_proof import NodeKey
-from distprove.stark.recursion.plan import MOST_LEAVES, ROOT, Form, plan_tree
-from distprove.stark.recursion.root import in_fours, root_statement, tree_digest, verify_listed, verify_root_proof
+from distprove.stark.recursion.plan import MOST_LEAVES, ROOT, Form, in_fours, plan_above
+from distprove.stark.recursion.root import root_statement, tree_digest, verify_listed, verify_root_proof
 from distprove.stark.recursion.security import Layer, node_layers
 from distprove.stark.recursion.whole import checked_key, commitments_of, kinds_of_listed, sum_in, tree_of_listed
 from distprove.stark.recursion.work import TreeWork
@@ -146,5 +146,5 @@ def verify_job(job: JobRoot, partitions: Sequence[PartitionProof], output: bytes
 def jobs_layers(keys: JobsVerifyingKeys) -> list[Layer]:
     """The layers that the tree over jobs adds to theirs: its leaves and nodes, whose keys are of one frame, and its
     root."""
-    nodes = len(plan_tree([str(number) for number in range(MOST_CHILDREN * len(keys.leaves))])) - 1
+    nodes = len(plan_above([[str(number)] for number in range(len(keys.leaves))])) - 1
     return node_layers([(keys.node, nodes), (keys.root, 1)])

@@ -9,7 +9,7 @@ from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.recursion.jobs_keys import jobs_tree
 from distprove.stark.recursion.jobs_root import JobRoot
 from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Proven
-from distprove.stark.recursion.plan import plan_tree
+from distprove.stark.recursion.plan import in_fours, plan_above
 from distprove.stark.recursion.tree import NodeKeys
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
@@ -37,7 +37,7 @@ def prove_jobs(jobs: Sequence[JobRoot], roots: Sequence[Any], backend: Backend, 
     for number, (job, record) in enumerate(zip(jobs, roots, strict=True)):
         proof, _ = MultilinearProof.from_record(record, job.root, NODE)
         made[f"job-{number}"] = Proven(NODE, job.stated.scalars(), proof, job.identity)
-    nodes = plan_tree(list(made))
+    nodes = plan_above(in_fours(list(made)))
     for node in nodes:
         made[node.name] = keys.prove(node, [made[name] for name in node.children], NODE_CHALLENGE, steps)
     return made[nodes[-1].name].proof

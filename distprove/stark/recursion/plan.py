@@ -1,14 +1,14 @@
 """The tree over a job's partitions: its nodes, and the kinds of these.
 
-Leaves verify four consecutive partitions each, nodes four consecutive leaves or nodes, and the *root* the one that is
-left. The tree follows from the list of partitions alone.
+Leaves verify four partitions each, of one form where a form has so many. Nodes verify four consecutive leaves or nodes,
+and the *root* the one that is left. The tree follows from the list of partitions alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from distprove.errors import FormatError
 from distprove.formats.names import MAX_LENGTH
@@ -16,6 +16,8 @@ from distprove.stark.heights import LogHeights, decode_heights, encode_heights
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import heights_fit
 from distprove.stark.recursion.node import MOST_CHILDREN
+
+T = TypeVar("T")
 
 ROOT = "root"
 """The name of a tree's last node, and its role."""
@@ -42,19 +44,6 @@ class TreeNode:
         return self.name.startswith(f"{LEAF}-")
 
 
-def plan_tree(partitions: Sequence[str]) -> tuple[TreeNode, ...]:
-    """The nodes over these partitions, children before parents. The last one is the root."""
-    nodes: list[TreeNode] = []
-    level, below = 0, list(partitions)
-    while level == 0 or len(below) > 1:
-        kind = f"node-{level}" if level else LEAF
-        starts = range(0, len(below), MOST_CHILDREN)
-        made = [TreeNode(f"{kind}-{i:05}", tuple(below[s : s + MOST_CHILDREN])) for i, s in enumerate(starts)]
-        nodes += made
-        level, below = level + 1, [node.name for node in made]
-    return (*nodes, TreeNode(ROOT, tuple(below)))
-
-
 @dataclass(frozen=True)
 class Form:
     """What a leaf's circuit has of a partition, beside its key."""
@@ -73,9 +62,46 @@ def leaf_forms(partitions: Sequence[Form]) -> tuple[Form, ...]:
     return (*partitions, *[partitions[0]] * (MOST_CHILDREN - len(partitions)))
 
 
+def in_fours(items: Sequence[T]) -> list[Sequence[T]]:
+    """The items below each node of a level."""
+    return [items[i : i + MOST_CHILDREN] for i in range(0, len(items), MOST_CHILDREN)]
+
+
+def leaf_places(partitions: Sequence[Form]) -> list[tuple[int, ...]]:
+    """The numbers of the partitions below each leaf, from the form of each partition.
+
+    Four partitions or more of one form have leaves of their own, so a job of few forms has few different leaves. All
+    others share leaves. Numbers ascend within a leaf, and leaves ascend by their first number.
+    """
+    alike: dict[Form, list[int]] = {}
+    for number, form in enumerate(partitions):
+        alike.setdefault(form, []).append(number)
+    rest = sorted(number for own in alike.values() if len(own) < MOST_CHILDREN for number in own)
+    groups = [*(own for own in alike.values() if len(own) >= MOST_CHILDREN), rest]
+    return sorted(tuple(leaf) for group in groups for leaf in in_fours(group))
+
+
 def leaves_of(partitions: Sequence[Form]) -> list[tuple[Form, ...]]:
     """The forms of each leaf over partitions of these forms, in order."""
-    return [leaf_forms(partitions[i : i + MOST_CHILDREN]) for i in range(0, len(partitions), MOST_CHILDREN)]
+    return [leaf_forms([partitions[number] for number in leaf]) for leaf in leaf_places(partitions)]
+
+
+def plan_tree(partitions: Mapping[str, LogHeights]) -> tuple[TreeNode, ...]:
+    """The nodes over partitions of these heights, by name and in order: children before parents, the root last."""
+    names = list(partitions)
+    places = leaf_places([Form.of(name, log_heights) for name, log_heights in partitions.items()])
+    return plan_above([[names[number] for number in leaf] for leaf in places])
+
+
+def plan_above(leaves: Sequence[Sequence[str]]) -> tuple[TreeNode, ...]:
+    """The nodes of a tree whose leaves have these children, by name: children before parents, the root last."""
+    nodes = [TreeNode(f"{LEAF}-{i:05}", tuple(own)) for i, own in enumerate(leaves)]
+    level, below = 1, [node.name for node in nodes]
+    while len(below) > 1:
+        made = [TreeNode(f"node-{level}-{i:05}", tuple(own)) for i, own in enumerate(in_fours(below))]
+        nodes += made
+        level, below = level + 1, [node.name for node in made]
+    return (*nodes, TreeNode(ROOT, tuple(below)))
 
 
 @dataclass(frozen=True)
@@ -137,11 +163,14 @@ def _leaf(record: Any, key: MultilinearKey, what: str) -> tuple[Form, ...]:
 
 
 def kinds_of(nodes: Sequence[TreeNode], partitions: Mapping[str, LogHeights]) -> dict[str, Kind]:
-    """The kind of each node, by its name. `partitions` are the heights of all partitions, by name and in order."""
-    each = leaves_of([Form.of(name, log_heights) for name, log_heights in partitions.items()])
-    different = tuple(dict.fromkeys(each))
+    """The kind of each node, by its name. `partitions` are the heights of all partitions, by name."""
+    leaves = {
+        node.name: leaf_forms([Form.of(name, partitions[name]) for name in node.children])
+        for node in nodes
+        if node.is_leaf
+    }
+    different = tuple(dict.fromkeys(leaves.values()))
     numbers = {leaf: number for number, leaf in enumerate(different)}
-    leaves = [numbers[leaf] for leaf in each]
     kinds = {node.name: Kind(different, INNER) for node in nodes}
-    kinds |= {node.name: Kind(different, number) for node, number in zip(nodes, leaves, strict=False)}
+    kinds |= {name: Kind(different, numbers[leaf]) for name, leaf in leaves.items()}
     return kinds | {name: Kind(different, name) for name in (ROOT, WRAP) if name in kinds}

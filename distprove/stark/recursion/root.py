@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import Commitment
@@ -26,10 +26,9 @@ from distprove.stark.recursion.node import (
     list_digest,
     node_words,
 )
+from distprove.stark.recursion.plan import Form, in_fours, leaf_places
 from distprove.stark.whole_job import verify_whole_job
 from kernels.host.units import count_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,13 +78,14 @@ def root_statement(
 ) -> Stated:
     """What the root over these partitions must state, after the checks that a circuit leaves out. Raises InvalidProof,
     FormatError, and OutputMissing without an output that the job's challenge binds."""
-    if not partitions or len(keys.leaves) != -(-len(partitions) // MOST_CHILDREN):
+    places = leaf_places([Form.of(partition.name, partition.log_heights) for partition in partitions])
+    if not partitions or len(keys.leaves) != len(places):
         raise InvalidProof(
             f"{count_of(len(partitions), 'partition')} under {count_of(len(keys.leaves), 'leaf', 'leaves')}"
         )
     shapes: dict[LogHeights, Shape] = {}
     segments = [checked_digest(keys.key, partition, shapes) for partition in partitions]
-    lists = [list_digest(own, MOST_CHILDREN) for own in in_fours(segments)]
+    lists = [list_digest([segments[number] for number in leaf], MOST_CHILDREN) for leaf in places]
     challenge = multilinear_job_challenge(keys.key, partitions, output)
     return Stated(challenge, tree_digest(lists, keys.leaves, keys.node), total, keys.node)
 
@@ -133,8 +133,3 @@ def tree_digest(lists: Sequence[tuple[int, ...]], leaves: Sequence[Identity], no
     while len(below) > 1:
         below = [node_words(list_digest(own, MOST_CHILDREN), node, node) for own in in_fours(below)]
     return list_digest(below, 1)
-
-
-def in_fours(items: Sequence[T]) -> list[Sequence[T]]:
-    """The items below each node of a level."""
-    return [items[i : i + MOST_CHILDREN] for i in range(0, len(items), MOST_CHILDREN)]

@@ -3,7 +3,7 @@ others. `distprove.stark.recursion.plan` says which."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from typing import Any
@@ -13,6 +13,7 @@ from distprove.formats import canonical
 from distprove.host.beside import in_background
 from distprove.host.machine import usable_threads
 from distprove.stark.engine import engine_of
+from distprove.stark.heights import LogHeights
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.multilinear.air import Rules
 from distprove.stark.multilinear.cells import CellPrograms
@@ -74,7 +75,7 @@ class OneProofSystem(MultilinearSystem):
         return system
 
     def __getstate__(self) -> dict[str, Any]:
-        left = "_nodes", "_kinds", "_ahead", "_root"
+        left = "_heights", "_nodes", "_kinds", "_ahead", "_root"
         state = {name: value for name, value in super().__getstate__().items() if name not in left}
         return state | {"_planned": self.planned_kinds()}
 
@@ -96,30 +97,33 @@ class OneProofSystem(MultilinearSystem):
         return {"nodes": len(self._nodes), "keys": len(set(kinds.values())), "leaf_wires": wires}
 
     @cached_property
-    def _nodes(self) -> tuple[TreeNode, ...]:
-        names = [part.name for part in self._made.slices]
-        nodes = self._tree_over(names)
-        taken = set(names) & {node.name for node in nodes}
-        if taken:
-            raise UsageError(f"{min(taken)} is the name of a node of the tree, and cannot be that of a partition")
-        return nodes
-
-    @staticmethod
-    def _tree_over(names: Sequence[str]) -> tuple[TreeNode, ...]:
-        """The nodes over partitions of these names, the root last."""
-        return plan_tree(names)
-
-    @cached_property
-    def _kinds(self) -> dict[str, Kind]:
-        """The kind of each node, by its name."""
+    def _heights(self) -> dict[str, LogHeights]:
+        """The heights of all partitions, by name. Raises UsageError for a program that does not tell them."""
         heights = self._known_heights()
         if not heights:
             raise UsageError(
                 f"program {self.program.name} does not say how tall its tables are (Program.log_heights), so its jobs "
                 "cannot end in one proof"
             )
-        names = [part.name for part in self._made.slices]
-        kinds = kinds_of(self._nodes, {name: tuple(own) for name, own in zip(names, heights, strict=True)})
+        return {part.name: tuple(own) for part, own in zip(self._made.slices, heights, strict=True)}
+
+    @cached_property
+    def _nodes(self) -> tuple[TreeNode, ...]:
+        nodes = self._tree_over(self._heights)
+        taken = self._heights.keys() & {node.name for node in nodes}
+        if taken:
+            raise UsageError(f"{min(taken)} is the name of a node of the tree, and cannot be that of a partition")
+        return nodes
+
+    @staticmethod
+    def _tree_over(partitions: Mapping[str, LogHeights]) -> tuple[TreeNode, ...]:
+        """The nodes over partitions of these heights, by name and in order. The root is the last one."""
+        return plan_tree(partitions)
+
+    @cached_property
+    def _kinds(self) -> dict[str, Kind]:
+        """The kind of each node, by its name."""
+        kinds = kinds_of(self._nodes, self._heights)
         if len(next(iter(kinds.values())).leaves) > MOST_LEAVES:
             raise UsageError(
                 f"program {self.program.name}: its partitions have too many different heights or lengths of names for "

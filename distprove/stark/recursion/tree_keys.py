@@ -18,7 +18,7 @@ from distprove.stark.recursion.contract_program import ContractProgram
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import kept_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN
-from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Form, Kind, leaves_of, plan_tree
+from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Form, Kind, leaves_of, plan_above
 from distprove.stark.recursion.program import CircuitProgram, NodeProgram
 from distprove.stark.recursion.security import FEW_BITS, Layer, tree_layers
 from distprove.stark.recursion.tree import TreeKeys, TreeParameters, node_child, root_frame, segments_of
@@ -166,7 +166,7 @@ def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Laye
     params, frame = choose_tree(key, list(dict.fromkeys(each)))
     node, low = node_child(frame, params.nodes).shape.key, root_frame(frame, params.nodes)
     root = compile_key(NodeProgram((), low), params.root)
-    nodes = len(plan_tree([str(number) for number in range(len(partitions))])) - 1
+    nodes = len(plan_above([[str(number)] for number in range(len(each))])) - 1
     return tree_layers(key, [form.log_heights for form in partitions], [(node, nodes), (root, 1)])
 
 

@@ -168,4 +168,4 @@ def kinds_of_listed(key: MultilinearKey, partitions: Sequence[PartitionProof]) -
         raise InvalidProof("two partitions have the same name")
     if len(set(leaves_of([Form.of(name, own) for name, own in heights.items()]))) > MOST_LEAVES:
         raise InvalidProof(f"partitions of more than {MOST_LEAVES} different fours of heights and lengths of names")
-    return kinds_of(plan_tree(list(heights)), heights)
+    return kinds_of(plan_tree(heights), heights)

@@ -14,6 +14,7 @@ from typing import Any
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.stark.engine import Heights
+from distprove.stark.heights import LogHeights
 from distprove.stark.multilinear.places import output_fault
 from distprove.stark.options import StarkOptions
 from distprove.stark.program import Program
@@ -83,10 +84,10 @@ class ContractSystem(WrappedSystem):
         return {name: value for name, value in super().__getstate__().items() if name != "_form"}
 
     @staticmethod
-    def _tree_over(names: Sequence[str]) -> tuple[TreeNode, ...]:
+    def _tree_over(partitions: Mapping[str, LogHeights]) -> tuple[TreeNode, ...]:
         """The second root is made of the last node and of all segments."""
-        *nodes, root = plan_tree(names)
-        return (*nodes, TreeNode(WRAP, (*root.children, *names)), root)
+        *nodes, root = plan_tree(partitions)
+        return (*nodes, TreeNode(WRAP, (*root.children, *partitions)), root)
 
     @cached_property
     def _node_plan(self) -> list[Partition]:

@@ -14,6 +14,7 @@ from distprove.groth16.binfile import map_file
 from distprove.groth16.resident import matrix_bytes
 from distprove.host.machine import usable_threads
 from distprove.proof import SALT
+from distprove.stark.heights import LogHeights
 from distprove.stark.options import StarkOptions
 from distprove.stark.recursion.plan import WRAP, TreeNode, plan_tree
 from distprove.stark.recursion.system import OneProofSystem
@@ -61,8 +62,8 @@ class WrappedSystem(OneProofSystem):
         return system
 
     @staticmethod
-    def _tree_over(names: Sequence[str]) -> tuple[TreeNode, ...]:
-        *nodes, root = plan_tree(names)
+    def _tree_over(partitions: Mapping[str, LogHeights]) -> tuple[TreeNode, ...]:
+        *nodes, root = plan_tree(partitions)
         return (*nodes, TreeNode(WRAP, root.children), root)
 
     def plan(self) -> list[Partition]:

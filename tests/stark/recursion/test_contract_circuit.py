@@ -172,7 +172,7 @@ def test_another_circuit_is_of_another_program(maker: ReadJobs, three: ReadJob) 
 def test_a_circuit_over_a_tree_of_fewer_bits_is_of_another_program(three: ReadJob) -> None:
     """The frame, and the columns of nodes and leaves, can be those of the honest tree: queries are in no column."""
     program, given = Reads(true_segments(1, OUTPUT), OUTPUT), {"part-00": three.record.log_heights}
-    kind = kinds_of(plan_tree([*given]), given)[ROOT]
+    kind = kinds_of(plan_tree(given), given)[ROOT]
     options = {**FEW, "known": program.log_heights(PLACES)}
     high, low = (
         compile_key(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.security import choose_parameters
+from distprove.stark.program import Trace
 from distprove.stark.recursion.circuit import WORDS
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import KINDS, Frame
@@ -33,7 +35,7 @@ from distprove.stark.recursion.node import (
     node_words,
     stated_by,
 )
-from distprove.stark.recursion.plan import Form, leaf_forms, plan_tree
+from distprove.stark.recursion.plan import Form, TreeNode, leaf_forms, leaf_places, leaves_of, plan_tree
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.root import verify_root
 from distprove.stark.recursion.security import tree_layers
@@ -73,19 +75,21 @@ class Tree:
     keys: TreeKeys
     segments: list[Proven]
     nodes: list[Proven]
+    plan: Sequence[TreeNode]
 
     @classmethod
     def of(cls, job: MultilinearJob, backend: CpuBackend) -> Tree:
         given = segments(job)
-        frame = frame_of(job.key, forms_of(given)[:4], NODES)
+        tallest = max(leaves_of(forms_of(given)), key=lambda leaf: [form.log_heights for form in leaf])
+        frame = frame_of(job.key, tallest, NODES)
         keys = TreeKeys(job.key, TreeParameters(NODES, ROOT), frame, backend)
         made = {own.name: own for own in given}
-        plan = plan_tree([own.name for own in given])
+        plan = plan_tree({own.name: own.proof.log_heights for own in given})
         for node in plan:
             children = [made[name] for name in node.children]
             made[node.name] = keys.prove(node, children, given[0].proof.challenge, Steps())
             keys.verify(node, made[node.name], children)
-        return cls(job, keys, given, [made[node.name] for node in plan])
+        return cls(job, keys, given, [made[node.name] for node in plan], plan)
 
     @property
     def proven(self) -> Proven:
@@ -114,7 +118,7 @@ class Tree:
         ]
         record = canonical.decode(canonical.encode(self.proven.proof.to_record()), "root")
         forms = forms_of(self.segments)
-        leaves = [self.keys.leaf(forms[i : i + 4]) for i in range(0, len(forms), 4)]
+        leaves = [self.keys.leaf(leaf) for leaf in leaves_of(forms)]
         keys = [self.keys.root.key, self.keys.node.key, self.job.key, *[leaf.key for leaf in leaves]]
         root, node, key, *leaf = (each.to_record() for each in keys)
         try:
@@ -136,10 +140,36 @@ def test_a_job_of_five_segments_ends_in_one_proof(tree: Tree) -> None:
     assert tree.second_accepts()
 
 
+class TwoHeights(Ring):
+    """Each third partition has twice the rows."""
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        own = int(backend.to_host(inputs["facts"])[0])
+        return Ring(4 if own % 3 == 1 else 3).trace(inputs, backend)
+
+
+def test_partitions_of_two_forms_end_in_one_proof() -> None:
+    """Seven of one form have two leaves, and three of the other one leaf, which is not over consecutive ones."""
+    with CpuBackend() as backend:
+        tree = Tree.of(prove_program(TwoHeights(), partitions=10, params=SMALL), backend)
+        tree.check()
+        assert tree.second_accepts()
+        numbers = [[int(name.rpartition("-")[2]) for name in node.children] for node in tree.plan if node.is_leaf]
+        assert numbers == [[0, 2, 3, 5], [1, 4, 7], [6, 8, 9]]
+        others = tree.segments
+        for one, other in ((0, 1), (0, 2), (5, 6)):
+            swapped = [*others]
+            swapped[one], swapped[other] = swapped[other], swapped[one]
+            changed = {"partitions": listed(swapped)}
+            with pytest.raises(InvalidProof):
+                tree.check(**changed)
+            assert not tree.second_accepts(**changed)
+
+
 @pytest.mark.parametrize("count", [1, 4, 5, 16, 17, 70])
 def test_a_tree_has_each_partition_once_and_in_order(count: int) -> None:
     partitions = [f"part-{i}" for i in range(count)]
-    nodes = plan_tree(partitions)
+    nodes = plan_tree(dict.fromkeys(partitions, (4,)))
     assert len({node.name for node in nodes}) == len(nodes)
     known, below = {node.name: node for node in nodes}, [nodes[-1].name]
     assert len(nodes[-1].children) == 1
@@ -149,6 +179,26 @@ def test_a_tree_has_each_partition_once_and_in_order(count: int) -> None:
     assert below == partitions
     places = {node.name: i for i, node in enumerate(nodes)}
     assert all(places.get(child, -1) < places[node.name] for node in nodes for child in node.children)
+
+
+@pytest.mark.parametrize(
+    ("forms", "leaves"),
+    [
+        ("aaaaa", [(0, 1, 2, 3), (4,)]),
+        ("abcd", [(0, 1, 2, 3)]),
+        ("aaab", [(0, 1, 2, 3)]),
+        ("aabaaabbb", [(0, 1, 3, 4), (2, 6, 7, 8), (5,)]),
+        ("cabababab", [(0,), (1, 3, 5, 7), (2, 4, 6, 8)]),
+        ("caaaabbbb", [(0,), (1, 2, 3, 4), (5, 6, 7, 8)]),
+        ("cdaaaacce", [(0, 1, 6, 7), (2, 3, 4, 5), (8,)]),
+    ],
+)
+def test_four_partitions_of_one_form_have_leaves_of_their_own(forms: str, leaves: list[tuple[int, ...]]) -> None:
+    assert leaf_places([Form((ord(form) - 90,), 6) for form in forms]) == leaves
+    assert second.below_leaves([((ord(form) - 90,), 6) for form in forms]) == [list(leaf) for leaf in leaves]
+    named = {f"part-{number}": (ord(form) - 90,) for number, form in enumerate(forms)}
+    made = [node.children for node in plan_tree(named) if node.is_leaf]
+    assert made == [tuple(f"part-{number}" for number in leaf) for leaf in leaves]
 
 
 def spoiled(trees: list[TreeClaim], number: int) -> list[TreeClaim]:

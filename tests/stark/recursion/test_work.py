@@ -93,7 +93,7 @@ def hostile(leaves: int, queries: int) -> tuple[MultilinearKey, list[PartitionPr
     key = replace(with_params(key, params), fixed_heights=(None,))  # type: ignore[arg-type]
     listed = []
     for number in range(4 * leaves):
-        name = f"{number:04}" + "p" * (number // 4 if number % 4 == 0 else 0)
+        name = f"{number:04}" + "p" * number  # none has the form of another
         heights = encode_heights([24 - number % 4])
         data = {"heights": heights, "root": bytes(32), "anchor": bytes(24)}
         listed.append(PartitionProof(name, bytes(32), (0, 0, 0), data))
