@@ -36,8 +36,9 @@ from distprove.steps import Steps
 from kernels.interface.backend import Backend
 
 SecondRoot = Callable[[], tuple[CircuitProgram, Parameters]]
-PREPARED_LEAVES = 2
-"""Leaves whose columns are laid out before they are needed, 0.1 GB of host memory each. Most jobs have one or two."""
+PREPARED_LEAVES = 4
+"""Leaves whose columns are laid out before they are needed, 0.1 GB of host memory each. Jobs of RISC-V have at most
+four, and most others one or two."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
 from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.heights import LogHeights, tallest
+from distprove.stark.levels import levelled
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
@@ -59,6 +60,11 @@ MOST_SEGMENTS = 1 << 14
 """Maximum number of segments of a run: no file holds more proofs, as each takes more than 64 KiB of its 1 GiB. A guest
 that never ends is given up here, and not after 2^36 cycles, for each few of which there may be a snapshot in memory."""
 
+MOST_KINDS = 4
+"""Different heights of the segments of a job that ends in one proof, at most. A leaf over segments of 2^20 cycles has
+1.0 to 1.4 million wires, so four of them are within `recursion.work.MOST_TREE_WIRES`."""
+ANOTHER_KIND = 500_000_000
+"""What another leaf costs a job, in cells and fractions of segments' tables. One H200 proves so many in 0.5 s."""
 
 LOOK_BYTES = 1 << 24
 """Bytes of snapshots between two looks at how much memory is left."""
@@ -265,16 +271,20 @@ class RiscV(Program):
         return format_declared([air.name for air in self.tables], log_heights, self.fixed_heights)
 
     def levelled(self, cut: Cut) -> Cut:
-        """Every segment with the tallest tables of the run, or with the declared ones."""
+        """Every segment with the declared heights, or with one of a few for which tables are filled up with rows."""
         assert cut.log_heights is not None, "cutting a run tells its heights"
-        heights = tallest(cut.log_heights)
         names = [air.name for air in self.tables]
         if (declared := self.declared_heights) is not None:
-            require_within(names, heights, declared)
-            heights = declared
-        named = {name: height for name, height in zip(names, heights, strict=True) if height is not None}
-        slices = [Slice(part.name, {**part.source, "heights": named}) for part in cut.slices]
-        return Cut(slices, [heights] * len(slices), cut.output, cut.exit_code)
+            require_within(names, tallest(cut.log_heights), declared)
+            heights = [declared] * len(cut.slices)
+        else:
+            weights = [rules.main_width + len(rules.uses) for rules in self.rules]
+            heights = levelled(cut.log_heights, weights, MOST_KINDS, ANOTHER_KIND)
+        slices = []
+        for part, own in zip(cut.slices, heights, strict=True):
+            named = {name: height for name, height in zip(names, own, strict=True) if height is not None}
+            slices.append(Slice(part.name, {**part.source, "heights": named}))
+        return Cut(slices, heights, cut.output, cut.exit_code)
 
     def segments(self, execution: Execution) -> Iterator[Snapshot]:
         """Run to the end by segments, of which a proof has only so many. Raises UsageError, InputError, Trap."""

@@ -1,4 +1,4 @@
-"""Segments at the greatest heights of their run, as a job that ends in one proof has them."""
+"""Segments at few different heights, as a job that ends in one proof has them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from distprove.errors import UsageError
 from distprove.stark.example import program_example
+from distprove.stark.heights import tallest
 from distprove.stark.program import Cut, Fits
 from distprove.stark.riscv.calls import PRECOMPILES
 from distprove.stark.riscv.machine import MACHINES
@@ -65,6 +66,23 @@ def test_segments_have_the_tallest_tables_of_their_run(guest: str) -> None:
         assert {*own} - {None} == set() if height is None else max(h for h in own if h is not None) == height
     assert [part.name for part in made.slices] == [part.name for part in cut.slices]
     assert made.output == cut.output
+
+
+def test_segments_that_differ_much_have_few_different_heights(guest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distprove.stark.riscv.program.ANOTHER_KIND", 0)
+    monkeypatch.setattr("distprove.stark.riscv.program.MOST_KINDS", 2)
+    program = RiscV(elf=guest, segment=SEGMENT)
+    cut = program.cut(None, lambda heights: True)
+    made = program.levelled(cut)
+    assert cut.log_heights is not None
+    assert made.log_heights is not None
+    assert len({*made.log_heights}) == 2 < len({tuple(own) for own in cut.log_heights})
+    for own, heights, part in zip(cut.log_heights, made.log_heights, made.slices, strict=True):
+        assert tallest([own, heights]) == heights
+        named = {name: height for name, height in zip(NAMES, heights, strict=True) if height is not None}
+        assert part.source["heights"] == named
+    with CpuBackend(threads=2) as backend:
+        assert program_example(Levelled(elf=guest, segment=SEGMENT), None, backend).check() == []
 
 
 def test_their_rules_hold(guest: str) -> None:
