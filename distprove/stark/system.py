@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Container, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.formats.owncode import own_faults
+from distprove.host.beside import in_background
 from distprove.stark.air.check import check_partitions
 from distprove.stark.barrier import Commitment
 from distprove.stark.engine import FRI, Heights, engine_named, engine_of
@@ -92,8 +94,11 @@ class StarkSystem:
         with own_faults(program.__module__):
             program.check_job(partitions)
             if partitions is None or program.cuts_itself:
-                made = cls.cut_job(program, partitions, _fitting(program, options, choose))
+                # A guest that runs to be cut lets go of the interpreter's lock: its tables are compiled meanwhile.
+                compiled = in_background(partial(_compiled, program, options, choose))
+                made = cls.cut_job(program, partitions, _fitting(options, compiled))
                 partitions = len(made.slices)
+                compiled.result()
             elif cls.one_proof:
                 made = cls.cut_job(program, partitions)
             known = None if made is None else made.log_heights
@@ -268,17 +273,23 @@ def _choosing(program: Program, options: StarkOptions) -> Callable[..., Any]:
     )
 
 
-def _fitting(program: Program, options: StarkOptions, choose: Callable[..., Any]) -> Fits:
-    """Tells whether partitions of some heights fit a job's memory, under the parameters that such a job would have."""
+def _fitting(options: StarkOptions, compiled: Future[Any]) -> Fits:
+    """Tells whether partitions of some heights fit a job's memory, under the parameters that such a job would have.
+    `compiled` is the key of a job of one partition."""
     engine = engine_named(options.engine)
-    key = engine.compile_key(program, choose(1, queries=options.queries or 1))
 
     def fits(heights: Sequence[Sequence[int | None]]) -> bool:
         # Queries that are given are for any heights, and so are the parameters that come with them.
+        key = compiled.result()
         own = key if options.queries else engine.laid_out(key, heights, options.prefer)
         return engine.fits(own, heights)
 
     return fits
+
+
+def _compiled(program: Program, options: StarkOptions, choose: Callable[..., Any]) -> Any:
+    """The key of a job of one partition without the root of its preprocessed columns."""
+    return engine_named(options.engine).compile_key(program, choose(1, queries=options.queries or 1))
 
 
 @lru_cache(maxsize=256)
@@ -288,7 +299,7 @@ def _check_kind(options: StarkOptions) -> None:
     program = load_program(options.program, dict(options.arguments))
     choose = _choosing(program, options)
     if program.cuts_itself or (options.partitions is None and len(program.counts) > 1):
-        key = engine_named(options.engine).compile_key(program, choose(1, queries=options.queries or 1))
+        key = _compiled(program, options, choose)
         if options.queries is not None:
             check_queries(key)
         return

@@ -8,6 +8,7 @@ stated.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -66,6 +67,7 @@ MOST_KINDS = 4
 ANOTHER_KIND = 500_000_000
 """What another leaf costs a job, in cells and fractions of segments' tables. One H200 proves so many in 0.5 s."""
 
+_FIXED_LOCK = threading.Lock()
 LOOK_BYTES = 1 << 24
 """Bytes of snapshots between two looks at how much memory is left."""
 FREE_BYTES = 1 << 26
@@ -215,9 +217,10 @@ class RiscV(Program):
     def cut(self, partitions: int | None, fits: Fits) -> Cut:
         """Run the guest: one slice for each segment. Its source may hold private input. Raises UsageError for another
         number of partitions than the run has segments, InputError, Trap, CalledOff, ResourceError."""
-        elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
+        elf, digest = self._guest_file, keccak256(self._guest_file.data)
         private, public = (_input(Path(path)) if path else b"" for path in (self.input, self.public))
         private = private_input(self.elf, self.calls, private, self.input)
+        fixed = self._fixed
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
         snapshots, usages, taken, looked = list[bytes](), list[Usage](), 0, 0
         try:
@@ -386,6 +389,11 @@ def _parsed(data: bytes, path: str, calls: str) -> Elf:
     return FOREIGN[calls].translate(elf, path)
 
 
-@lru_cache(maxsize=2)
 def _fixed(elf: Elf) -> Fixed:
+    with _FIXED_LOCK:  # the thread that compiles the tables of a guest asks for them while another cuts its run
+        return _fixed_of(elf)
+
+
+@lru_cache(maxsize=2)
+def _fixed_of(elf: Elf) -> Fixed:
     return Fixed.of(elf.image())
