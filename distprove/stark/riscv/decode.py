@@ -161,5 +161,4 @@ def decode(address: U32, word: U32, xlen: int = 32) -> Words64:
         jumps = jal | branch
         rows[7] = np.where(jumps & (disp >> 32 != 0), NOWHERE, rows[7])
         rows.append(np.where(store, disp, imm) >> 32 & MASK)
-    table = np.stack(rows).astype(np.uint64)
-    return np.ascontiguousarray(table[:, valid])
+    return np.stack([row[valid] for row in rows]).view(np.uint64)
