@@ -67,6 +67,7 @@ DOORS = {
     ("distprove.stark.aggregate.file", f"{RECURSION}.jobs_root"),
     *(("distprove.stark.aggregate.verifier", f"{RECURSION}.{name}") for name in ("jobs_root", "security", "work")),
     ("distprove.stark.aggregate.prover", f"{RECURSION}.jobs_tree"),
+    ("distprove.cli.programs", f"{RECURSION}.levelling"),
     *(("distprove.cli.security", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
     *((f"{WRAP}.verifier", f"{RECURSION}.{name}") for name in ("node_proof", "plan", "root", "security", "whole")),
     *((f"{WRAP}.system", f"{RECURSION}.{name}") for name in ("plan", "system", "tree_keys")),

@@ -36,7 +36,6 @@ def key(
     from distprove.formats.files import write_atomically
     from distprove.formats.owncode import own_faults
     from distprove.stark.example import counted
-    from distprove.stark.heights import tallest
     from distprove.stark.keyfile import key_content, key_of
     from distprove.stark.programs import load_program
     from distprove.stark.provable import check_program
@@ -50,9 +49,7 @@ def key(
         known: Sequence[Sequence[int | None]] | None = None if declared is None else [declared]
         count, code = partitions or 1, None
         if declared is None and not without_cut:
-            count, known, code = counted(loaded, partitions, level=one_proof)
-            if soundness.contract and known is not None:
-                known = [tallest(known)] * count
+            count, known, code = counted(loaded, partitions, level=soundness.level if one_proof else None)
         params = soundness.choose(loaded, count, known)
         check_program(loaded, params, count, known, one_proof=one_proof)
         made = key_of(loaded, params)

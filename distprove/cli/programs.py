@@ -23,7 +23,7 @@ from distprove.stark.options import StarkOptions
 from distprove.stark.params import BLOWUPS
 
 if TYPE_CHECKING:
-    from distprove.stark.program import Program
+    from distprove.stark.program import Cut, Program
     from distprove.stark.programs import Argument, ProgramEntry
 
 PROGRAM = "The program"
@@ -81,6 +81,12 @@ class JobSoundness(Soundness):
     """The options of `Soundness`, with `one_proof` and `contract`, which decide parameters too."""
 
     only = (*Soundness.only, "one_proof", "contract")
+
+    def level(self, program: Program, made: Cut) -> Cut:
+        """The cut of a job that ends in one proof, as `prove` levels it. Raises UsageError."""
+        from distprove.stark.recursion.levelling import level
+
+        return program.levelled(made) if self.contract else level(program, made, partial(self.choose, program))
 
     @property
     def contract(self) -> bool:

@@ -35,7 +35,7 @@ def security(
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
-        count, known, code = counted(loaded, partitions, level=soundness.one_proof)
+        count, known, code = counted(loaded, partitions, level=soundness.level if soundness.one_proof else None)
         params = soundness.choose(loaded, count, known)
         key = engine_of(params).compile_key(loaded, params)
         heights = told_heights(loaded, count, known)

@@ -119,14 +119,13 @@ class Counted(NamedTuple):
     """None where the job was not cut, or states none."""
 
 
-def counted(program: Program, partitions: int | None, *, level: bool = False) -> Counted:
+def counted(program: Program, partitions: int | None, *, level: Callable[[Program, Cut], Cut] | None = None) -> Counted:
     """The size of a job. A program that knows it only when it was cut is cut; any other has one partition by default.
-    With `level` as a job has them that ends in one proof, also of a program that levels its partitions. Raises
-    UsageError and CodeFault."""
-    if not program.cuts_itself and not level:
+    `level` changes the cut, as a job does that ends in one proof. Raises UsageError and CodeFault."""
+    if not program.cuts_itself and level is None:
         return Counted(partitions or 1, None)
     made = cut(program, partitions)
-    made = program.levelled(made) if level else made
+    made = made if level is None else level(program, made)
     return Counted(len(made.slices), made.log_heights, made.exit_code)
 
 

@@ -247,12 +247,13 @@ class Program(ABC):
             partitions = counts[0] if len(counts) == 1 else _least(counts, lambda n: fits(self.log_heights(n)))
         return Cut(self.slices(partitions))
 
-    def levelled(self, cut: Cut) -> Cut:
-        """The same job with its partitions at few different heights, for a job that ends in one proof: the tree over
-        them has a key for each four heights that come together.
+    def levelled(self, cut: Cut, kinds: int = 1) -> Cut:
+        """The same job with its partitions at no more than so many different heights, for a job that ends in one proof:
+        the tree over them has a key for each.
 
-        By default the cut as it is. A program whose partitions differ raises each table to the greatest height that it
-        has in the job, with rows of its own that fill it up; a table that no partition has stays absent.
+        By default the cut as it is. A program whose partitions differ raises tables, with rows of its own that fill
+        them up; for one kind each to the greatest height that it has in the job. A table that no partition has stays
+        absent.
         """
         return cut
 

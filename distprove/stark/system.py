@@ -65,7 +65,7 @@ class StarkSystem:
     engine = FRI
     verifies_in_python = True
     one_proof = False
-    """Whether a job ends in one proof. Then its cut is levelled (`Program.levelled`), before parameters are chosen."""
+    """Whether a job ends in one proof."""
 
     def __init__(self, program: Program, params: Any, partitions: int, cut: Cut | None = None) -> None:
         """`cut` is the job's, if it was cut already. Raises UsageError for less than one partition."""
@@ -101,6 +101,8 @@ class StarkSystem:
                 compiled.result()
             elif cls.one_proof:
                 made = cls.cut_job(program, partitions)
+            if made is not None:
+                made = cls.level(program, made, partial(choose, queries=options.queries), options)
             known = None if made is None else made.log_heights
             params = cls.parameters(choose, program, partitions, known, options)
             check_program(program, params, partitions, known, one_proof=cls.one_proof)
@@ -196,8 +198,13 @@ class StarkSystem:
         return self._cut or self.cut_job(self.program, self.partitions)
 
     @staticmethod
+    def level(program: Program, made: Cut, choose: Callable[..., Any], options: StarkOptions) -> Cut:
+        """Change a job's cut before parameters are chosen, which `choose` does: here not at all."""
+        return made
+
+    @staticmethod
     def cut_job(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
-        """Cut a job as `distprove.stark.example.cut` does, in the form that the class proves."""
+        """Cut a job as `distprove.stark.example.cut` does."""
         return cut(program, partitions, fits)
 
     def output(self) -> bytes | None:

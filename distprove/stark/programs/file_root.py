@@ -150,7 +150,7 @@ class FileRoot(Program):
             out.append(Slice(f"part-{k:04}", {**common, **part}))
         return out
 
-    def levelled(self, cut: Cut) -> Cut:
+    def levelled(self, cut: Cut, kinds: int = 1) -> Cut:
         """Every partition with as many permutations as the longest, the further ones idle."""
         heights = tallest(self.log_heights(len(cut.slices)))
         slices = [Slice(part.name, {**part.source, "log_rows": heights[0]}) for part in cut.slices]

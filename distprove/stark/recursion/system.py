@@ -24,7 +24,8 @@ from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.system import MultilinearProver, MultilinearSystem
 from distprove.stark.options import StarkOptions
-from distprove.stark.program import Cut, Fits, Program
+from distprove.stark.program import Cut, Program
+from distprove.stark.recursion.levelling import Choose, level
 from distprove.stark.recursion.node import Proven
 from distprove.stark.recursion.node_proof import (
     challenge_of,
@@ -84,8 +85,8 @@ class OneProofSystem(MultilinearSystem):
         return tuple(dict.fromkeys(self._kinds.values())) if "_kinds" in vars(self) else self._planned
 
     @staticmethod
-    def cut_job(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
-        return program.levelled(MultilinearSystem.cut_job(program, partitions, fits))
+    def level(program: Program, made: Cut, choose: Choose, options: StarkOptions) -> Cut:
+        return level(program, made, choose, options.tree_wires)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "one_proof": self._added()}

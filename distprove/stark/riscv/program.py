@@ -61,9 +61,6 @@ MOST_SEGMENTS = 1 << 14
 """Maximum number of segments of a run: no file holds more proofs, as each takes more than 64 KiB of its 1 GiB. A guest
 that never ends is given up here, and not after 2^36 cycles, for each few of which there may be a snapshot in memory."""
 
-MOST_KINDS = 4
-"""Different heights of the segments of a job that ends in one proof, at most. A leaf over segments of 2^20 cycles has
-1.0 to 1.4 million wires, so four of them are within `recursion.work.MOST_TREE_WIRES`."""
 ANOTHER_KIND = 500_000_000
 """What another leaf costs a job, in cells and fractions of segments' tables. One H200 proves so many in 0.5 s."""
 
@@ -273,7 +270,7 @@ class RiscV(Program):
     def declares(self, log_heights: Sequence[int | None]) -> str:
         return format_declared([air.name for air in self.tables], log_heights, self.fixed_heights)
 
-    def levelled(self, cut: Cut) -> Cut:
+    def levelled(self, cut: Cut, kinds: int = 1) -> Cut:
         """Every segment with the declared heights, or with one of a few for which tables are filled up with rows."""
         assert cut.log_heights is not None, "cutting a run tells its heights"
         names = [air.name for air in self.tables]
@@ -282,7 +279,7 @@ class RiscV(Program):
             heights = [declared] * len(cut.slices)
         else:
             weights = [rules.main_width + len(rules.uses) for rules in self.rules]
-            heights = levelled(cut.log_heights, weights, MOST_KINDS, ANOTHER_KIND)
+            heights = levelled(cut.log_heights, weights, kinds, ANOTHER_KIND)
         slices = []
         for part, own in zip(cut.slices, heights, strict=True):
             named = {name: height for name, height in zip(names, own, strict=True) if height is not None}

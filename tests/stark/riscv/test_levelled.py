@@ -24,8 +24,10 @@ SEGMENT = 64
 
 
 class Levelled(RiscV):
+    kinds = 1
+
     def cut(self, partitions: int | None, fits: Fits) -> Cut:
-        return self.levelled(super().cut(partitions, fits))
+        return self.levelled(super().cut(partitions, fits), self.kinds)
 
 
 def idle() -> list[int]:
@@ -70,10 +72,9 @@ def test_segments_have_the_tallest_tables_of_their_run(guest: str) -> None:
 
 def test_segments_that_differ_much_have_few_different_heights(guest: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distprove.stark.riscv.program.ANOTHER_KIND", 0)
-    monkeypatch.setattr("distprove.stark.riscv.program.MOST_KINDS", 2)
     program = RiscV(elf=guest, segment=SEGMENT)
     cut = program.cut(None, lambda heights: True)
-    made = program.levelled(cut)
+    made = program.levelled(cut, 2)
     assert cut.log_heights is not None
     assert made.log_heights is not None
     assert len({*made.log_heights}) == 2 < len({tuple(own) for own in cut.log_heights})
@@ -82,7 +83,9 @@ def test_segments_that_differ_much_have_few_different_heights(guest: str, monkey
         named = {name: height for name, height in zip(NAMES, heights, strict=True) if height is not None}
         assert part.source["heights"] == named
     with CpuBackend(threads=2) as backend:
-        assert program_example(Levelled(elf=guest, segment=SEGMENT), None, backend).check() == []
+        program = Levelled(elf=guest, segment=SEGMENT)
+        program.kinds = 2
+        assert program_example(program, None, backend).check() == []
 
 
 def test_their_rules_hold(guest: str) -> None:
