@@ -139,9 +139,12 @@ class RuleRounds(ABC):
     """
 
     @abstractmethod
-    def coset_sums(self, forms: Sequence[BoundForms], counts: Sequence[int]) -> list[Elements]:
-        """Return for each table (forms, count, 2^log_skip, 4): the forms on the first `count` cosets of D that
-        `coset_shifts` names, summed over the cube with the weights eq."""
+    def coset_sums(self, forms: Sequence[BoundForms], counts: NDArray[np.int64]) -> Elements:
+        """Return the forms on the cosets of D that `coset_shifts` names, summed over the cube with the weights eq.
+
+        `counts` (tables, forms) has the number of cosets for each form. The result is (tables, forms, most, 2^log_skip,
+        4) with the greatest of these numbers; it is arbitrary on the further cosets of a form.
+        """
 
     @abstractmethod
     def bind_univariate(self, weights: Elements, forms: Sequence[BoundForms]) -> None:

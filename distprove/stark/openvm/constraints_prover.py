@@ -16,7 +16,7 @@ from distprove.stark.openvm.univariate import from_cosets, lagrange, sum_of_prod
 from distprove.steps import Steps
 from kernels.cpu.babybear_caller import CALLER, ext_dot, ext_mul, intt
 from kernels.cpu.openvm.tables import eq_table
-from kernels.host.babybear import ext_powers
+from kernels.host.babybear import Indices, ext_powers
 from kernels.interface.arrays import Array
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_rules import RuleTable, coset_shifts
@@ -52,10 +52,11 @@ class ProverTrace:
         return int(self.parts[-1].shape[1])
 
     @property
-    def cosets(self) -> int:
-        """Number of cosets that determine its sums in round 0. Constraints are zero on D, so one coset less is enough
-        for these."""
-        return self.degree if self.forms.interactions else max(0, self.degree - 1)
+    def cosets(self) -> tuple[int, int, int]:
+        """Number of cosets that determine each of its sums in round 0. Constraints are zero on D, so one coset less
+        than their degree is enough."""
+        buses = self.forms.bus_degree
+        return max(0, self.degree - 1) if self.forms.constraints else 0, buses, buses
 
     def table(self) -> RuleTable:
         """The trace as the kernels read it."""
@@ -136,8 +137,8 @@ def prove_constraints(
     cube = np.array(point[log_skip : log_skip + variables], dtype=np.uint32).reshape(-1, 4)
     with steps("constraints.round_0"):
         rounds = kernels.rules.rounds([trace.table() for trace in traces], log_skip, cube)
-        on_cosets = rounds.coset_sums(forms, [trace.cosets for trace in traces])
-    sums = CosetSums(traces, on_cosets, run)
+        counts = np.array([trace.cosets for trace in traces], dtype=np.int64)
+        sums = CosetSums(counts, rounds.coset_sums(forms, counts))
     eq_on_rows = eq_table(CALLER, point[:log_skip])
     eq_rows, eq_one = intt(eq_on_rows, -2), intt(lagrange(log_skip, point[0]), -2)
 
@@ -179,23 +180,18 @@ class CosetSums:
     All that follows from them is linear, so they are combined before they are interpolated.
     """
 
-    def __init__(self, traces: Sequence[ProverTrace], on_cosets: Sequence[Elements], run: int) -> None:
-        """`on_cosets`: those of each trace, (3, cosets, run, 4)."""
-        self._traces, self._run = len(traces), run
-        alike: dict[tuple[int, int], list[int]] = {}
-        for number, trace in enumerate(traces):
-            if trace.cosets:
-                alike.setdefault((trace.degree, trace.cosets), []).append(number)
-        self._alike = {kind: (own, np.stack([on_cosets[number] for number in own])) for kind, own in alike.items()}
-        """By degree and number of cosets: the traces, and their sums (n, 3, cosets, run, 4)."""
+    def __init__(self, counts: Indices, sums: Elements) -> None:
+        """`counts` (traces, 3): the cosets that determine each sum; `sums` (traces, 3, cosets, run, 4): those on at
+        least as many cosets."""
+        self._sums, self._run = sums, sums.shape[-2]
+        self._constraints, self._buses = _alike(counts[:, 0]), _alike(counts[:, 1])
 
     def claims(self, weights: Elements) -> Elements:
         """The sums over D of numerators and denominators times weights (run, 4), of each trace: (traces, 2, 4)."""
-        found = np.zeros((self._traces, 2, 4), dtype=np.uint32)
-        for (degree, count), (own, sums) in self._alike.items():
-            if count == degree:
-                on_cosets = total(mul(values_on_subgroup(count, self._run)[..., None], weights), 1)
-                found[own] = ext_dot(sums[:, 1:].reshape(len(own), 2, -1, 4), on_cosets)
+        found = np.zeros((len(self._sums), 2, 4), dtype=np.uint32)
+        for count, own in self._buses.items():
+            on_cosets = total(mul(values_on_subgroup(count, self._run)[..., None], weights), 1)
+            found[own] = ext_dot(self._sums[own, 1:, :count].reshape(len(own), 2, -1, 4), on_cosets)
         return found
 
     def combined(self, scales: Elements, max_degree: int) -> tuple[Elements, Elements]:
@@ -206,18 +202,24 @@ class CosetSums:
         """
         run = self._run
         constraints, buses = (np.zeros((max_degree * run, 4), dtype=np.uint32) for _ in range(2))
-        for (degree, count), (own, sums) in self._alike.items():
-            scaled = total(ext_mul(sums, scales[own][:, :, None, None]), 0)
-            vanishing = elements([pow(pow(shift, run, P) - 1, -1, P) for shift in coset_shifts(degree - 1)])
-            quotient = from_cosets(mul(scaled[0, : degree - 1], vanishing[:, None, None]))
+        for count, own in self._constraints.items():
+            summed = total(ext_mul(self._sums[own, 0, :count], scales[own, 0][:, None, None]), 0)
+            vanishing = elements([pow(pow(shift, run, P) - 1, -1, P) for shift in coset_shifts(count)])
+            quotient = from_cosets(mul(summed, vanishing[:, None, None]))
             # times Z^n - 1
-            size = len(quotient)
+            size = count * run
             constraints[run : run + size] = add(constraints[run : run + size], quotient)
             constraints[:size] = sub(constraints[:size], quotient)
-            if count == degree:
-                size = count * run
-                buses[:size] = add(buses[:size], from_cosets(add(scaled[1], scaled[2])))
+        for count, own in self._buses.items():
+            both = total(ext_mul(self._sums[own, 1:, :count], scales[own, 1:][:, :, None, None]), 0)
+            size = count * run
+            buses[:size] = add(buses[:size], from_cosets(add(both[0], both[1])))
         return constraints, buses
+
+
+def _alike(counts: Indices) -> dict[int, Indices]:
+    """The traces with each number of cosets but 0."""
+    return {int(count): np.flatnonzero(counts == count) for count in np.unique(counts[counts > 0])}
 
 
 def _pairs(opened: Elements) -> Elements:

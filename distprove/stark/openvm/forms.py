@@ -51,6 +51,10 @@ class AirForms:
         self.message_power = np.array([i for each in interactions for i in range(len(each.message))], dtype=np.int64)
         """The power of beta of each element of a message."""
 
+        degrees = graph.degrees()
+        self.bus_degree = max((max(1, degrees[node]) for node in (*counts.tolist(), *messages.tolist())), default=0)
+        """Greatest degree of a multiplicity or of an element of a message; 1 for constants, 0 without interactions."""
+
         constraints = np.array(graph.constraints, dtype=np.int64)
         distinct_counts, count_term = distinct_with_places(counts)
         distinct_messages, message_term = distinct_with_places(messages)

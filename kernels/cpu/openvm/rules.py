@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.cpu.openvm.graph_values import Plan, Ring, evaluate
 from kernels.cpu.openvm.tables import eq_table
@@ -84,16 +85,15 @@ class CpuRounds(RuleRounds):
         self._cells: list[Elements] = []
         """For each table the cells that its form reads, (cells, 2^variables, 4)."""
 
-    def coset_sums(self, forms: Sequence[BoundForms], counts: Sequence[int]) -> list[Elements]:
-        found = []
-        for table, bound, count, n in zip(self._tables, forms, counts, self._variables, strict=True):
+    def coset_sums(self, forms: Sequence[BoundForms], counts: NDArray[np.int64]) -> Elements:
+        found = np.zeros((*counts.shape, int(counts.max(initial=0)), 1 << self._log_skip, 4), dtype=np.uint32)
+        most = counts.max(axis=1, initial=0).tolist()
+        for table, bound, count, n, sums in zip(self._tables, forms, most, self._variables, found, strict=True):
             plan, eq = self._rules.plan(bound.program), eq_table(self._k, self._point[:n])
-            sums = np.zeros((len(bound.constants), count, 1 << self._log_skip, 4), dtype=np.uint32)
             for first, cells in blocks(table, plan, self._log_skip, BLOCK_CELLS // max(1, count)) if count else ():
                 further, weights = self._on_cosets(cells, count), eq[first : first + cells.shape[1], None, None]
                 for number, value in enumerate(evaluate(plan, bound, further, table.public, Ring(self._k, 0))):
-                    sums[number] = add(sums[number], total(self._k.ext_mul(value, weights), 0))
-            found.append(sums)
+                    sums[number, :count] = add(sums[number, :count], total(self._k.ext_mul(value, weights), 0))
         return found
 
     def _on_cosets(self, values: Elements, count: int) -> Elements:

@@ -218,53 +218,48 @@ class CudaRounds(RuleRounds):
 
     # -- the univariate round -----------------------------------------------------------------------------------------
 
-    def coset_sums(self, forms: Sequence[BoundForms], counts: Sequence[int]) -> list[Elements]:
-        for bound in forms:
-            if len(bound.constants) != SUMS:
-                raise SizeError(f"{len(bound.constants)} forms of a table, not {SUMS}")
+    def coset_sums(self, forms: Sequence[BoundForms], counts: Indices) -> Elements:
+        if counts.shape[1] != SUMS:
+            raise SizeError(f"{counts.shape[1]} forms of a table, not {SUMS}")
         # 1. Terms that are linear in cells are summed in the rows, the others on cosets.
-        in_rows, on_cosets = bind_split([self._rules.split(own.program) for own in forms], forms)
-        words = SUMS * 4 << self._log_skip
-        """Of the sums of a table on one coset."""
-        begins = np.cumsum([0, *(words * (1 + count) for count in counts)], dtype=np.int64).tolist()
-        sums = self._device.zeros((max(1, begins[-1]),), np.uint64)
+        splits, run = [self._rules.split(own.program) for own in forms], 1 << self._log_skip
+        in_rows, on_cosets = bind_split(splits, forms)
+        here = np.array([split.on_cosets for split in splits], dtype=bool).reshape(-1, SUMS)
+        own, words = np.where(here, counts, 0).max(axis=1, initial=0), SUMS * 4 * run
+        """The cosets of each table, and the words of its sums on one coset."""
+        begins = starts_of(words * (1 + own))
+        sums = self._device.zeros((max(1, int(begins[-1])),), np.uint64)
         linear = self._rules.bind(self._tables, in_rows, piece=self._rules.piece)
-        self._sum_in_rows(linear, counts, begins, sums)
+        self._sum_in_rows(linear, counts.max(axis=1) > 0, begins[:-1], sums)
         others = self._rules.bind(self._tables, on_cosets, piece=self._rules.piece)  # while the device is at work
-        for first in range(0, max(counts, default=0), COSETS):
-            self._sum_on_cosets(others, counts, [begin + words * (1 + first) for begin in begins], sums, first)
-        # 2. Move the linear sums to the cosets, and add all up: for all tables of as many cosets at once.
-        found, results = canonical(self._device.download(sums)), [np.zeros((0, 0, 0, 4), dtype=np.uint32)] * len(counts)
-        # eq sums to 1 over the cube, so a constant is added once.
-        constants = add(np.stack(linear.constants), np.stack(others.constants))[:, :, None, None]
-        for count in sorted(set(counts)):
-            numbers = [number for number, own in enumerate(counts) if own == count]
-            own = found[np.add.outer(np.array(begins)[numbers], np.arange(words * (1 + count)))]
-            in_rows_moved = _on_cosets(own[:, :words].reshape(len(numbers), SUMS, -1, 4), count)
-            parts, end = [np.zeros_like(in_rows_moved[:, :, :0])], words
+        for first in range(0, int(own.max(initial=0)), COSETS):
+            self._sum_on_cosets(others, own, begins[:-1] + words * (1 + first), sums, first)
+        # 2. Move the linear sums to the cosets, and add all up. eq sums to 1 over the cube: a constant is added once.
+        most = int(counts.max(initial=0))
+        moved_constants = add(np.stack(linear.constants), np.stack(others.constants))[:, :, None, None]
+        found = canonical(self._device.download(sums))
+        rows = found[np.add.outer(begins[:-1], np.arange(words))].reshape(len(counts), SUMS, run, 4)
+        result = add(_on_cosets(rows, most), moved_constants)
+        for count in sorted({*own.tolist()} - {0}):
+            numbers = np.flatnonzero(own == count)
+            parts = found[np.add.outer(begins[numbers] + words, np.arange(words * count))]
             for first in range(0, count, COSETS):
-                begin, end = end, end + words * min(COSETS, count - first)
-                parts.append(own[:, begin:end].reshape(len(numbers), SUMS, -1, *in_rows_moved.shape[3:]))
-            summed = add(add(np.concatenate(parts, axis=2), in_rows_moved), constants[numbers])
-            for number, each in zip(numbers, summed, strict=True):
-                results[number] = each
-        return results
+                part = parts[:, words * first : words * (first + COSETS)].reshape(len(numbers), SUMS, -1, run, 4)
+                kept = slice(first, first + part.shape[2])
+                result[numbers, :, kept] = add(result[numbers, :, kept], part)
+        return result
 
-    def _sum_in_rows(self, bound: Bound, counts: Sequence[int], begins: Sequence[int], sums: Array) -> None:
-        """Add the sums of tables that have cosets, over the cube in their rows, to words of `sums` from `begins` on."""
-        has_cosets = np.array(counts, dtype=np.int64) > 0
-        tasks = self._tasks(bound, has_cosets, self._device.address(sums) + 8 * np.array(begins[: len(counts)]), ROWS)
+    def _sum_in_rows(self, bound: Bound, chosen: NDArray[np.bool_], begins: Indices, sums: Array) -> None:
+        """Add the sums of the chosen tables, over the cube in their rows, to words of `sums` from `begins` on."""
+        tasks = self._tasks(bound, chosen, self._device.address(sums) + 8 * begins, ROWS)
         if tasks.items:
             log_run, kept = np.uint32(self._log_skip), THREADS // 32 * SUMS * (4 << self._log_skip)
             name = self._name("openvm_rows")
             self._rules.run(name, tasks, bound, ROWS, lambda given, near: (*given, log_run, near), shared_words=kept)
 
-    def _sum_on_cosets(
-        self, bound: Bound, counts: Sequence[int], begins: Sequence[int], sums: Array, first: int
-    ) -> None:
+    def _sum_on_cosets(self, bound: Bound, counts: Indices, begins: Indices, sums: Array, first: int) -> None:
         """Add the sums on at most COSETS cosets from number `first` on: one launch for each number of cosets."""
-        to = self._device.address(sums) + 8 * np.array(begins[: len(counts)])
-        left = np.clip(np.array(counts, dtype=np.int64) - first, 0, COSETS)
+        to, left = self._device.address(sums) + 8 * begins, np.clip(counts - first, 0, COSETS)
         factors, log_run = self._device.upload(_factors(self._log_skip, first)), np.uint32(self._log_skip)
         for cosets in sorted({*left.tolist()} - {0}):
             tasks = self._tasks(bound, left == cosets, to, 1)

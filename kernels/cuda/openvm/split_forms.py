@@ -47,6 +47,8 @@ class SplitForms:
             (form, node): number
             for number, (form, node) in enumerate(zip(self.linear.term_forms, self.linear.term_nodes, strict=True))
         }
+        self.on_cosets: tuple[bool, ...] = tuple(bool(nodes) for nodes in rest)
+        """Whether each form has other terms."""
         self.kept: Indices = np.array(kept, dtype=np.int64)
         """The other terms."""
         self.terms: Indices = np.array([term for term, *_ in moved], dtype=np.int64)
