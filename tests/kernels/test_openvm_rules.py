@@ -16,7 +16,8 @@ import pytest
 from distprove.stark.openvm.transcript import Transcript
 from kernels.cpu.openvm.kernels import CpuOpenVm
 from kernels.cuda.backend import CudaBackend
-from kernels.cuda.openvm.graph_code import EMIT, FAR, GraphCode
+from kernels.cuda.openvm.graph_code import GraphCode
+from kernels.cuda.openvm.instructions import ACCUMULATES, EMIT, FAR, LOADS, MUL, NONE, SUB
 from kernels.errors import SizeError
 from kernels.interface.openvm import OpenVmKernels
 from kernels.interface.openvm_rules import BoundForms, GraphProgram, NodeKind, RuleTable
@@ -162,6 +163,21 @@ def test_code_is_cut_and_values_wait_far() -> None:
     assert cut.far > 0
     assert any(word >> 44 & FAR for word in cut.code.tolist())
     assert all(cut.code[piece.first + piece.instructions - 1] & np.uint64(15) == EMIT for piece in cut.pieces)
+
+
+def test_an_instruction_loads_computes_and_adds() -> None:
+    """Products of two cells take an instruction for each cell, and SUB takes its load on either side."""
+    cells = [(NodeKind.MAIN, column, 1, 0) for column in range(4)]
+    nodes = np.array([*cells, (NodeKind.MUL, 0, 1, 0), (NodeKind.SUB, 4, 2, 0), (NodeKind.SUB, 3, 4, 0)], np.uint32)
+    product, either = (np.array(terms, dtype=np.int64) for terms in ([4], [5, 6]))
+    first, second = (GraphCode(GraphProgram(nodes, (form,)), 1 << 20, 64, False) for form in (product, either))
+    kinds = [
+        [(word & 3, bool(word & LOADS), bool(word & ACCUMULATES)) for word in c.code.tolist()] for c in (first, second)
+    ]
+    end = [(NONE, False, False)] * 2
+    assert kinds[0] == [(NONE, True, False), (MUL, True, True), *end]
+    assert kinds[1] == [(NONE, True, False), (MUL, True, False), (SUB, True, True), (SUB, True, True), *end]
+    assert [word >> 4 & 1 for word in second.code.tolist()[2:4]] == [1, 0]  # y - x
 
 
 @pytest.mark.parametrize("which", ["cpu", "gpu"])

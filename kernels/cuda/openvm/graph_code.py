@@ -7,29 +7,17 @@ far, in memory of the block's own.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.cuda.openvm.instructions import EMIT, MOST_TERMS, Step, StepKind, encoded
 from kernels.errors import SizeError
 from kernels.interface.openvm_rules import BoundForms, GraphProgram, Node, NodeKind
 from kernels.maths.babybear import Elements, P, elements, mul
 
-LOAD, ADD, SUB, MUL, ACCUMULATE, EMIT = range(6)
-"""Operations. Must equal those in openvm_rules.cu."""
-CONSTANT, FAR = 1 << 18, 1 << 19
-"""What an operand is, if it is no near slot. Must equal those in openvm_rules.cu."""
-LAST = CONSTANT | FAR
-"""The value that was computed last, as an operand. As the place of a result: no slot keeps it."""
-MOST = 1 << 18
-"""Bound of the numbers of an operand."""
-MOST_TERMS = 1 << 20
-
-LONG, RESERVED = 48, 8
-"""A value that waits for more instructions than LONG goes to a far slot if fewer than RESERVED near ones are free."""
 LOAD_WEIGHT = 4
 """Instructions that a cell costs about as much as, where pieces are cut."""
 
@@ -41,7 +29,12 @@ ZERO = -1
 
 _SELECTORS = {NodeKind.IS_FIRST: 2, NodeKind.IS_LAST: 3, NodeKind.IS_TRANSITION: 4}
 """The kinds of cells that are no columns. Must equal those in openvm_rules.cu."""
-_OPERATIONS = {NodeKind.ADD: ADD, NodeKind.SUB: SUB, NodeKind.MUL: MUL, NodeKind.NEG: SUB}
+_OPERATIONS = {
+    NodeKind.ADD: StepKind.ADD,
+    NodeKind.SUB: StepKind.SUB,
+    NodeKind.MUL: StepKind.MUL,
+    NodeKind.NEG: StepKind.SUB,
+}
 
 
 class Piece(NamedTuple):
@@ -78,13 +71,14 @@ class GraphCode:
         self._cell_of: dict[Node, int] = {}
         self._words: list[int] = []
         self._loads: list[int] = []
-        self._steps: list[tuple[int, int, int, int]] = []
-        """The piece that is being written: operation, node of the result, operands (a constant is ~its number)."""
+        self._steps: list[Step] = []
+        """The piece that is being written."""
         self._there: set[int] = set()
         """The nodes whose values the piece has."""
         self._weight = 0
         self._write(program, piece, whole_forms)
-        self.code: NDArray[np.uint64] = np.array(self._words, dtype=np.uint64)
+        self.code: NDArray[np.uint64] = np.array([*self._words, EMIT], dtype=np.uint64)
+        """The instructions, and one more: the kernels read ahead."""
         self.loads: NDArray[np.int64] = np.array([*self._loads, *[0] * AHEAD], dtype=np.int64)
         """The cell of each load, in the order in which the pieces load them; then some for kernels that read ahead."""
         self.cell_columns: NDArray[np.int64] = np.array([column for _, column, _, _ in self.cells], dtype=np.int64)
@@ -115,15 +109,15 @@ class GraphCode:
                 else:
                     if not whole_forms and self._weight >= piece:
                         if pending:
-                            self._steps.append((EMIT, -1, 0, form))
+                            self._steps.append(Step(StepKind.EMIT, -1, b=form))
                         self._end_piece()
                     self._compute(node)
-                    self._steps.append((ACCUMULATE, -1, node, term))
+                    self._steps.append(Step(StepKind.ACCUMULATE, -1, node, term))
                     self._weight += 1
                     pending = True
                 term += 1
             if pending:
-                self._steps.append((EMIT, -1, 0, form))
+                self._steps.append(Step(StepKind.EMIT, -1, b=form))
         self._end_piece()
 
     def _compute(self, output: int) -> None:
@@ -137,7 +131,7 @@ class GraphCode:
             kind, a, b, _ = nodes[node]
             if kind not in _OPERATIONS:
                 self._loads.append(self._cell(nodes[node]))
-                self._steps.append((LOAD, node, ~0, ~0))
+                self._steps.append(Step(StepKind.LOAD, node))
                 self._weight += LOAD_WEIGHT
             elif not ready:
                 pending.append((node, True))
@@ -148,7 +142,8 @@ class GraphCode:
                 continue
             else:
                 left, right = (ZERO, a) if kind == NodeKind.NEG else (a, b)
-                self._steps.append((_OPERATIONS[NodeKind(kind)], node, self._operand(left), self._operand(right)))
+                operands = self._operand(left), self._operand(right)
+                self._steps.append(Step(_OPERATIONS[NodeKind(kind)], node, *operands))
                 self._weight += 1
             there.add(node)
 
@@ -168,58 +163,15 @@ class GraphCode:
 
     def _end_piece(self) -> None:
         """Give the values of the piece their slots, and begin another."""
-        steps = self._steps
-        if not steps:
+        if not self._steps:
             return
-        last: dict[int, int] = {}
-        for i, (operation, _, a, b) in enumerate(steps):
-            if operation != EMIT and a >= 0:
-                last[a] = i
-            if operation < ACCUMULATE and b >= 0:
-                last[b] = i
-        computed = [i for i, (operation, *_) in enumerate(steps) if operation < ACCUMULATE]
-        until = dict(zip(computed, [*computed[1:], len(steps)], strict=True))
-        """How long each value is the one that was computed last."""
-        free: tuple[list[int], list[int]] = [], []
-        used, slots, words = [0, 0], dict[int, int](), self._words
-        first, loaded, newest = len(words), 0, ZERO
-        for i, (operation, node, a, b) in enumerate(steps):
-            if operation == EMIT:
-                words.append(EMIT | self._below(b) << 24)
-                continue
-            left, right = (
-                CONSTANT | self._below(~x) if x < 0 else LAST if x == newest else slots[x]
-                for x in ((a, a) if operation == ACCUMULATE else (a, b))
-            )
-            if operation == ACCUMULATE:
-                right = b
-            for x in {a, b} if operation < ACCUMULATE else {a}:
-                if x >= 0 and last[x] == i and (where := slots.pop(x)) != LAST:
-                    heapq.heappush(free[where >= FAR], where % FAR)
-            slot = 0
-            if operation < ACCUMULATE:
-                newest = node
-            if operation < ACCUMULATE and last[node] <= until[i]:
-                slot = slots[node] = LAST
-            elif operation < ACCUMULATE:
-                left_over = self._most_near - used[0] + len(free[0])
-                far = left_over <= (RESERVED if last[node] - i > LONG else 0)
-                if not free[far]:
-                    heapq.heappush(free[far], used[far])
-                    used[far] += 1
-                slot = slots[node] = self._below(heapq.heappop(free[far])) | (FAR if far else 0)
-            loaded += operation == LOAD
-            words.append(operation | left << 4 | right << 24 | slot << 44)
-        self.near, self.far = max(self.near, used[0]), max(self.far, used[1])
-        self.pieces.append(Piece(first, len(words) - first, len(self._loads) - loaded, self._weight))
+        made = encoded(self._steps, self._most_near)
+        self.near, self.far = max(self.near, made.near), max(self.far, made.far)
+        loaded = sum(step.kind == StepKind.LOAD for step in self._steps)
+        self.pieces.append(Piece(len(self._words), len(made.words), len(self._loads) - loaded, self._weight))
+        self._words += made.words
         self._steps, self._weight = [], 0
         self._there.clear()
-
-    @staticmethod
-    def _below(number: int) -> int:
-        if number >= MOST:
-            raise SizeError("a graph of more values than the interpreter's instructions can name")
-        return number
 
     # -- values that are the same in every row ------------------------------------------------------------------------
 

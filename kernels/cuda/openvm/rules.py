@@ -37,7 +37,7 @@ from kernels.source import KernelSource
 
 RULES = KernelSource("openvm_rules")
 THREADS = 128
-"""Threads of a block. Must equal that in openvm_rules.cu, as the next seven."""
+"""Threads of a block. Must equal that in openvm_rules.cu, as the next eight."""
 ROWS = 4
 """Rows of a thread of `openvm_fractions`."""
 MOST_POINTS = 64
@@ -50,6 +50,8 @@ SUMS = 3
 """Most forms of `openvm_cosets`."""
 COSETS = 4
 """Most cosets of a thread of `openvm_cosets`."""
+COSET_ROWS = {1: 4, 2: 2, 3: 1, 4: 1}
+"""Rows of a thread of `openvm_cosets` for each number of cosets."""
 USUAL_LOG_RUN = 4
 """log2 of the runs for which there are kernels of their own, whose names end with `_of_16`."""
 
@@ -262,14 +264,15 @@ class CudaRounds(RuleRounds):
         to, left = self._device.address(sums) + 8 * begins, np.clip(counts - first, 0, COSETS)
         factors, log_run = self._device.upload(_factors(self._log_skip, first)), np.uint32(self._log_skip)
         for cosets in sorted({*left.tolist()} - {0}):
-            tasks = self._tasks(bound, left == cosets, to, 1)
+            rows = COSET_ROWS[cosets]
+            tasks = self._tasks(bound, left == cosets, to, rows)
             if tasks.items:
                 kept = THREADS // 32 * SUMS * cosets * (4 << self._log_skip)
                 self._rules.run(
                     self._name(f"openvm_cosets_{cosets}"),
                     tasks,
                     bound,
-                    cosets,
+                    cosets * rows,
                     lambda given, near: (*given, factors, log_run, near),
                     shared_words=kept,
                 )
@@ -487,5 +490,4 @@ def _factors(log_run: int, first: int) -> Elements:
     places = np.arange(run // 2)
     signs = np.where(places[None] <= places[:, None], 1, -1)  # of a lane and a factor
     lanes = np.concatenate((np.repeat(sums[:, None], run // 2, axis=1), differences[:, None] * signs), axis=1)
-    centred = (lanes + P // 2) % P - P // 2
-    return np.asarray(centred.astype(np.int32)).view(np.uint32)
+    return np.asarray(lanes % P).astype(np.uint32)

@@ -1,9 +1,9 @@
-// Constraints and interactions of OpenVM 2: an interpreter of the code of cuda/openvm/graph_code.py, and the tables that its
-// sumcheck binds.
+// Constraints and interactions of OpenVM 2: an interpreter of the code of cuda/openvm/instructions.py, and the tables that
+// its sumcheck binds.
 //
 // All values are in Montgomery form. Blocks take items, tiles of rows of a piece of a trace's code, from a counter; all
-// threads of a block run the same instructions, so that what decides on them is uniform. A thread takes one row on several
-// cosets, or several rows, at a time: an instruction is decoded once for all. Bound: instructions.
+// threads of a block run the same instructions, so that what decides on them is uniform. A thread takes several rows, each
+// on several cosets, at a time: an instruction is decoded once for all. Bound: instructions.
 #include "field/babybear.h"
 #include "openvm_sponge.h"
 #include "threads.h"
@@ -14,8 +14,9 @@ namespace openvm {
 using bb::m::Ext;
 using bb::m::ExtSum;
 
-constexpr u32 LOAD = 0, ADD = 1, SUB = 2, MUL = 3, ACCUMULATE = 4;       // must equal those in graph_code.py; last is EMIT
-constexpr u32 CONSTANT = 1u << 18, FAR = 1u << 19, NUMBER = CONSTANT - 1;  // must equal those in graph_code.py
+constexpr u32 SUB = 1, MUL = 2, NONE = 3, COMPUTED = 3;                    // must equal those in instructions.py; 0 is ADD
+constexpr u32 LOADS = 1u << 2, ACCUMULATES = 1u << 3, EMIT = NONE;         // likewise
+constexpr u32 CONSTANT = 1u << 18, FAR = 1u << 19, NUMBER = CONSTANT - 1;  // likewise
 constexpr u32 LAST = CONSTANT | FAR;                                       // likewise
 constexpr u32 THREADS = 128;                                              // must equal that in cuda/openvm/rules.py
 constexpr u32 ROWS = 4;                                                   // likewise: rows of a thread of openvm_fractions
@@ -33,9 +34,53 @@ struct Program {
   u64 instructions;
 };
 
+// a b + c. In PTX: the compiler would add up products first, and c to them, which takes more instructions.
+__device__ __forceinline__ u64 multiply_add(u32 a, u32 b, u64 c) {
+#if DP_PTX
+  u64 found;
+  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(found) : "r"(a), "r"(b), "l"(c));
+  return found;
+#else
+  return (u64)a * b + c;
+#endif
+}
+
+// Words that memory accesses take at once.
+template <int WORDS>
+struct alignas(4 * WORDS) Words {
+  u32 w[WORDS];
+};
+
+// Slots of a thread, of N words: those of all threads of a block lie side by side, WIDTH words each.
+template <int N>
+struct SlotsOf {
+  static constexpr int WIDTH = N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1, PARTS = N / WIDTH;
+  Words<WIDTH>* own;
+
+  static __device__ __forceinline__ SlotsOf in(u32* memory) { return {reinterpret_cast<Words<WIDTH>*>(memory) + threadIdx.x}; }
+  __device__ __forceinline__ void read(u32 number, u32* v) const {
+#pragma unroll
+    for (int i = 0; i < PARTS; ++i) {
+      const Words<WIDTH> part = own[(number * PARTS + i) * THREADS];
+#pragma unroll
+      for (int k = 0; k < WIDTH; ++k) v[i * WIDTH + k] = part.w[k];
+    }
+  }
+  __device__ __forceinline__ void keep(u32 number, const u32* v) const {
+#pragma unroll
+    for (int i = 0; i < PARTS; ++i) {
+      Words<WIDTH> part;
+#pragma unroll
+      for (int k = 0; k < WIDTH; ++k) part.w[k] = v[i * WIDTH + k];
+      own[(number * PARTS + i) * THREADS] = part;
+    }
+  }
+};
+
 // Values of base elements at N points.
 template <int N>
 struct Base {
+  static constexpr int WORDS = N;
   struct Value {
     u32 v[N];
   };
@@ -56,16 +101,6 @@ struct Base {
     for (int i = 0; i < N; ++i) x.v[i] = c;
     return x;
   }
-  static __device__ __forceinline__ Value read(const u32* slots, u32 number) {
-    Value x;
-#pragma unroll
-    for (int i = 0; i < N; ++i) x.v[i] = slots[(number * N + i) * THREADS];
-    return x;
-  }
-  static __device__ __forceinline__ void keep(u32* slots, u32 number, const Value& x) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) slots[(number * N + i) * THREADS] = x.v[i];
-  }
   static __device__ __forceinline__ Value add(const Value& x, const Value& y) {
     Value z;
 #pragma unroll
@@ -84,10 +119,12 @@ struct Base {
     for (int i = 0; i < N; ++i) z.v[i] = bb::m::mul(x.v[i], y.v[i]);
     return z;
   }
+  static __device__ __forceinline__ u32* words(Value& x) { return x.v; }
 };
 
 // Values of the extension at one point.
 struct Extended {
+  static constexpr int WORDS = 4;
   using Value = Ext;
   struct Sum {
     Ext of;
@@ -97,66 +134,67 @@ struct Extended {
     }
   };
   static __device__ __forceinline__ Ext constant(u32 c) { return Ext::base(c); }
-  static __device__ __forceinline__ Ext read(const u32* slots, u32 number) {
-    Ext x;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = slots[(number * 4 + i) * THREADS];
-    return x;
-  }
-  static __device__ __forceinline__ void keep(u32* slots, u32 number, const Ext& x) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) slots[(number * 4 + i) * THREADS] = x[i];
-  }
   static __device__ __forceinline__ Ext add(const Ext& x, const Ext& y) { return bb::m::add(x, y); }
   static __device__ __forceinline__ Ext sub(const Ext& x, const Ext& y) { return bb::m::sub(x, y); }
   static __device__ __forceinline__ Ext mul(const Ext& x, const Ext& y) { return bb::m::mul(x, y); }
+  static __device__ __forceinline__ u32* words(Ext& x) { return x.c; }
 };
 
-// The slots of a thread, in shared memory and in memory of the block's own.
+// The slots of values in shared memory and in memory of the block's own.
+template <class V>
 struct Slots {
-  u32 *near, *far;
+  SlotsOf<V::WORDS> near, far;
+
+  static __device__ __forceinline__ Slots in(u32* shared, u32* far, u64 far_words) {
+    return {SlotsOf<V::WORDS>::in(shared), SlotsOf<V::WORDS>::in(far + blockIdx.x * far_words)};
+  }
 };
 
 template <class V>
-__device__ __forceinline__ typename V::Value operand(const Program& program, const Slots& slots, u32 given,
+__device__ __forceinline__ typename V::Value operand(const u32* constants, const Slots<V>& slots, u32 given,
                                                      const typename V::Value& last) {
   if (given >= LAST) return last;
-  if (given & CONSTANT) return V::constant(__ldg(program.constants + (given & NUMBER)));
-  return V::read(given & FAR ? slots.far : slots.near, given & NUMBER);
+  typename V::Value x;
+  if (given < CONSTANT) slots.near.read(given, V::words(x));
+  else if (given & CONSTANT) x = V::constant(__ldg(constants + (given & NUMBER)));
+  else slots.far.read(given & NUMBER, V::words(x));
+  return x;
 }
 
 // Runs a piece. `load` gives the value of the next cell, `emit` takes the number of a form and what was added up for it.
 template <class V, class Load, class Emit>
-__device__ __forceinline__ void run(const Program& program, const Slots& slots, Load& load, const Emit& emit) {
+__device__ __forceinline__ void run(const Program& program, const Slots<V>& slots, Load& load, const Emit& emit) {
+  const u64* code = program.code;
+  const u32* const constants = program.constants;
+  const uint4* const coefficients = program.coefficients;
   typename V::Sum sum;
   sum.clear();
-  typename V::Value last = V::constant(0);  // what was computed last: most values are read by the next instruction alone
-  const u64 *code = program.code, *const end = code + program.instructions;
+  typename V::Value last = V::constant(0);  // most values are read by the next instruction alone
   u64 next = __ldg(code);
 #pragma unroll 1
-  while (code < end) {
+  for (u32 left = (u32)program.instructions; left; --left) {
     const u64 now = next;
-    if (++code < end) next = __ldg(code);
-    const u32 operation = (u32)now & 15, b = (u32)(now >> 24) & 0xfffff, to = (u32)(now >> 44);
-    if (operation > ACCUMULATE) {
+    next = __ldg(++code);
+    const u32 operation = (u32)now & 15, a = (u32)(now >> 4) & 0xfffff, b = (u32)(now >> 24) & 0xfffff, to = (u32)(now >> 44);
+    if (operation == EMIT) {
       emit(b, sum);
       sum.clear();
       continue;
     }
-    if (operation == LOAD) {
-      last = load();
-    } else {
-      const typename V::Value x = operand<V>(program, slots, (u32)(now >> 4) & 0xfffff, last);
-      if (operation == ACCUMULATE) {
-        sum.add(bb::m::load(__ldg(program.coefficients + b)), x);
-        continue;
-      }
-      const typename V::Value y = operand<V>(program, slots, b, last);
-      if (operation == ADD) last = V::add(x, y);
-      else if (operation == SUB) last = V::sub(x, y);
-      else last = V::mul(x, y);
+    Ext coefficient = Ext::zero();
+    if (operation & ACCUMULATES) coefficient = bb::m::load(__ldg(coefficients + to));
+    typename V::Value value = operation & LOADS ? load() : operand<V>(constants, slots, a, last);
+    if ((operation & COMPUTED) != NONE) {
+      const typename V::Value y = operand<V>(constants, slots, b, last);
+      if (operation & MUL) value = V::mul(value, y);
+      else if (!(operation & SUB)) value = V::add(value, y);
+      else if (operation & LOADS && a) value = V::sub(y, value);
+      else value = V::sub(value, y);
     }
-    if (to < LAST) V::keep(to & FAR ? slots.far : slots.near, to & NUMBER, last);
+    last = value;
+    if (operation & ACCUMULATES) sum.add(coefficient, value);
+    else if (to < CONSTANT) slots.near.keep(to, V::words(value));
+    else if (to < LAST) slots.far.keep(to & NUMBER, V::words(value));
   }
 }
 
@@ -262,7 +300,7 @@ struct InRows {
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
     openvm_fractions(const FractionTask* tasks, u32 count, u32 items, u32* numerators, uint4* denominators, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
-  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  const auto slots = Slots<Base<ROWS>>::in(shared, far, far_words);
   for (;;) {
     const u32 item = taken(next);
     if (item >= items) return;
@@ -329,7 +367,7 @@ template <int LOG>
 __device__ __forceinline__ void sum_in_rows(const CosetTask* tasks, u32 count, u32 items, u32 log_run, u32 near_words, u32* far,
                                             u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
-  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  const auto slots = Slots<Base<ROWS>>::in(shared, far, far_words);
   const u32 log = LOG < 0 ? log_run : LOG, lane = threadIdx.x % 32;
   const KeptSums kept{shared + near_words, SUMS << (log + 2), 1u << log};
   kept.clear();
@@ -365,26 +403,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
   sum_in_rows<-1>(tasks, count, items, log_run, near_words, far, far_words, next);
 }
 
-// The cells of a row, read ahead.
+// The cells of ROWS rows, a warp apart, read ahead.
+template <int ROWS>
 struct ReadAhead {
-  static constexpr int AHEAD = 3;
+  static constexpr int AHEAD = 2;
   const u64* next;
   u32 row, mask;
-  u32 ahead[AHEAD];
+  Words<ROWS> ahead[AHEAD];
   u64 coming;
 
-  __device__ __forceinline__ u32 fetch() {
+  __device__ __forceinline__ Words<ROWS> fetch() {
     const u64 cell = coming;
     coming = __ldg(next++);
-    return packed_value(cell, row, mask);
+    Words<ROWS> found;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) found.w[r] = packed_value(cell, row + 32 * r, mask);
+    return found;
   }
-  __device__ __forceinline__ void begin() {
+  __device__ __forceinline__ void begin(const u64* loads, u32 first, u32 repeated) {
+    next = loads, row = first, mask = repeated;
     coming = __ldg(next++);
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) ahead[i] = fetch();
   }
-  __device__ __forceinline__ u32 take() {
-    const u32 found = ahead[0];
+  __device__ __forceinline__ Words<ROWS> take() {
+    const Words<ROWS> found = ahead[0];
 #pragma unroll
     for (int i = 0; i + 1 < AHEAD; ++i) ahead[i] = ahead[i + 1];
     ahead[AHEAD - 1] = fetch();
@@ -392,26 +435,32 @@ struct ReadAhead {
   }
 };
 
-// The values of cells at N cosets. A thread has a place z in a run, and f(s w^z) is the sum over y of f(w^(z - y)) times a
-// factor (s, y): a convolution, of 1 << LOG places.
+// The values of cells in ROWS rows, each at N cosets. A thread has a place z in a run, and f(s w^z) is the sum over y of
+// f(w^(z - y)) times a factor (s, y): a convolution, of 1 << LOG places.
 //
 // For runs of 16, x^16 - 1 is (x^8 - 1) (x^8 + 1): the lower 8 lanes convolve sums of values 8 places apart, the upper ones
-// their differences with the other sign beyond the end, and the sum and the difference of both are the values. Factors are
-// those of a lane, halved and from -p/2 to p/2, as the values are: 8 products are below 2^63.
-template <int N, int LOG>
+// their differences with the other sign beyond the end, and the sum and the difference of both are the values. The factors are
+// those of a lane, halved.
+template <int N, int ROWS, int LOG>
 struct OnCosets {
   static constexpr int HALF = 8;
-  ReadAhead cells;
+  static constexpr int WORDS = 2 * ROWS * THREADS;  // of shared memory
+  ReadAhead<ROWS> cells;
   u32 log_run;
   const u32* factors;  // (N, run); for runs of 16 (N, run, HALF)
-  int own[N][HALF];
+  u32* exchanged;      // (2, ROWS, THREADS): the second half is written while the first one may still be read
+  u32 own[N][HALF];
+  u32 half;
 
-  __device__ __forceinline__ void keep_factors() {
+  // Prepares the factors by which a lane multiplies the values of its 8 lanes.
+  __device__ __forceinline__ void begin() {
+    half = 0;
     if (LOG == 4)
 #pragma unroll
       for (int i = 0; i < N; ++i)
 #pragma unroll
-        for (int y = 0; y < HALF; ++y) own[i][y] = (int)__ldg(factors + (i * 16 + threadIdx.x % 16) * HALF + y);
+        for (int y = 0; y < HALF; ++y)
+          own[i][y] = __ldg(factors + (i * 16 + threadIdx.x % 16) * HALF + ((threadIdx.x - y) & (HALF - 1)));
   }
 
   // a + b in the lower lanes, b - a in the upper ones
@@ -420,87 +469,107 @@ struct OnCosets {
     return bb::least(sum, sum - bb::P);
   }
 
-  __device__ __forceinline__ typename Base<N>::Value operator()() {
-    const u32 x = cells.take(), lane = threadIdx.x % 32;
-    typename Base<N>::Value found;
+  __device__ __forceinline__ typename Base<N * ROWS>::Value operator()() {
+    const Words<ROWS> x = cells.take();
+    typename Base<N * ROWS>::Value found;
     if (LOG == 4) {
-      const bool upper = lane & HALF;
-      const u32 both = joined(x, __shfl_xor_sync(ALL, x, HALF), upper);
-      const int centred = (int)(both > bb::P / 2 ? both - bb::P : both);
-      long long sums[N];
+      const bool upper = threadIdx.x & HALF;
+      u32* const to = exchanged + half * (ROWS * THREADS);
+      half ^= 1;
 #pragma unroll
-      for (int i = 0; i < N; ++i) sums[i] = (long long)bb::P << 32;
+      for (int r = 0; r < ROWS; ++r)
+        to[r * THREADS + threadIdx.x] = joined(x.w[r], __shfl_xor_sync(ALL, x.w[r], HALF), upper);
+      __syncwarp();
 #pragma unroll
-      for (int y = 0; y < HALF; ++y) {
-        const int v = __shfl_sync(ALL, centred, (lane & ~(HALF - 1)) | ((lane - y) & (HALF - 1)));
+      for (int r = 0; r < ROWS; ++r) {
+        const Words<4>* const from = reinterpret_cast<const Words<4>*>(to + r * THREADS + (threadIdx.x & ~(HALF - 1)));
+        const Words<4> low = from[0], high = from[1];
 #pragma unroll
-        for (int i = 0; i < N; ++i) sums[i] += (long long)v * own[i][y];
-      }
+        for (int i = 0; i < N; ++i) {
+          u64 sum = bb::m::wide(low.w[0], own[i][0]);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const u32 half = bb::reduce(bb::m::settle((u64)sums[i]));
-        found.v[i] = joined(half, __shfl_xor_sync(ALL, half, HALF), upper);
+          for (int y = 1; y < HALF; ++y) {
+            sum = multiply_add(y < 4 ? low.w[y % 4] : high.w[y % 4], own[i][y], sum);
+            if (y % 2) sum = bb::m::settle(sum);
+          }
+          const u32 half_sum = bb::reduce(sum);
+          found.v[r * N + i] = joined(half_sum, __shfl_xor_sync(ALL, half_sum, HALF), upper);
+        }
       }
       return found;
     }
-    const u32 run = 1u << log_run, place = lane & (run - 1);
-    bb::m::Sum sums[N];
-    for (int i = 0; i < N; ++i) sums[i] = bb::m::Sum::zero();
-    for (u32 y = 0; y < run; ++y) {
-      const u32 v = __shfl_sync(ALL, x, (lane - place) | ((place - y) & (run - 1)));
-      for (int i = 0; i < N; ++i) sums[i].add(v, __ldg(factors + i * run + y));
+    const u32 run = 1u << log_run, lane = threadIdx.x % 32, place = lane & (run - 1);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      bb::m::Sum sums[N];
+      for (int i = 0; i < N; ++i) sums[i] = bb::m::Sum::zero();
+      for (u32 y = 0; y < run; ++y) {
+        const u32 v = __shfl_sync(ALL, x.w[r], (lane - place) | ((place - y) & (run - 1)));
+        for (int i = 0; i < N; ++i) sums[i].add(v, __ldg(factors + i * run + y));
+      }
+      for (int i = 0; i < N; ++i) found.v[r * N + i] = sums[i].result();
     }
-    for (int i = 0; i < N; ++i) found.v[i] = sums[i].result();
     return found;
   }
 };
 
 // Adds the forms of tiles on N cosets, times eq, to the sums of the tasks. Shared memory: near slots, then the sums of each
 // warp.
-template <int N, int LOG>
+template <int N, int ROWS, int LOG>
 __device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count, u32 items, const u32* factors, u32 log_run,
                                               u32 near_words, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
-  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  __shared__ Words<4> exchanged[OnCosets<N, ROWS, LOG>::WORDS / 4];
+  const auto slots = Slots<Base<N * ROWS>>::in(shared, far, far_words);
   const u32 log = LOG < 0 ? log_run : LOG, lane = threadIdx.x % 32;
   const KeptSums kept{shared + near_words, SUMS * N << (log + 2), 1u << log};
   kept.clear();
-  OnCosets<N, LOG> cells{{}, log_run, factors, {}};
-  cells.keep_factors();
+  OnCosets<N, ROWS, LOG> cells{{}, log_run, factors, exchanged->w, {}, 0};
+  cells.begin();
   for (;;) {
     const u32 item = taken(next);
     if (item >= items) return;
     const CosetTask& task = tasks[last_before(count, item, [&](u32 i) { return tasks[i].first_item; })];
-    const u64 rows = task.rows;
-    u64 row = (item - task.first_item) * task.tiles * THREADS + threadIdx.x;
-    for (u64 tile = 0; tile < task.tiles; ++tile, row += THREADS) {
+    const Program program = task.program;
+    const u32 rows = (u32)task.rows;
+    u32 row = (u32)((item - task.first_item) * task.tiles) * (THREADS * ROWS) + (threadIdx.x - lane) * ROWS + lane;
+    for (u32 tile = 0; tile < (u32)task.tiles; ++tile, row += THREADS * ROWS) {
       if (row - lane >= rows) break;  // the whole warp
-      const Ext weight = row < rows ? bb::m::load(__ldg(task.eq + (row >> log))) : Ext::zero();
-      cells.cells = ReadAhead{task.program.loads, (u32)row, (u32)task.mask, {}, {}};
-      cells.cells.begin();
-      run<Base<N>>(task.program, slots, cells, [&](u32 form, const typename Base<N>::Sum& sum) {
+      cells.cells.begin(program.loads, row, (u32)task.mask);
+      run<Base<N * ROWS>>(program, slots, cells, [&](u32 form, const typename Base<N * ROWS>::Sum& sum) {
+        Ext found[N];
 #pragma unroll
-        for (int i = 0; i < N; ++i) kept.add(form * N + i, bb::m::mul(sum.of[i].result(), weight));
+        for (int r = 0; r < ROWS; ++r) {
+          const u32 own = row + 32 * r;
+          const Ext weight = own < rows ? bb::m::load(__ldg(task.eq + (own >> log))) : Ext::zero();
+#pragma unroll
+          for (int i = 0; i < N; ++i) {
+            const Ext part = bb::m::mul(sum.of[r * N + i].result(), weight);
+            found[i] = r ? bb::m::add(found[i], part) : part;
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < N; ++i) kept.add(form * N + i, found[i]);
       });
     }
     kept.write(task.sums);
   }
 }
 
-#define DP_COSETS(N, NAME, LOG, BLOCKS)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                            \
-      openvm_cosets_##NAME(const CosetTask* tasks, u32 count, u32 items, const u32* factors, u32 log_run, u32 near_words,   \
-                           u32* far, u64 far_words, u32* next) {                              \
-    sum_on_cosets<N, LOG>(tasks, count, items, factors, log_run, near_words, far, far_words, next);                        \
+#define DP_COSETS(N, ROWS, NAME, LOG, BLOCKS)                                                                             \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                           \
+      openvm_cosets_##NAME(const CosetTask* tasks, u32 count, u32 items, const u32* factors, u32 log_run, u32 near_words, \
+                           u32* far, u64 far_words, u32* next) {                                                          \
+    sum_on_cosets<N, ROWS, LOG>(tasks, count, items, factors, log_run, near_words, far, far_words, next);                 \
   }
-DP_COSETS(1, 1_of_16, 4, 5)
-DP_COSETS(2, 2_of_16, 4, 4)
-DP_COSETS(3, 3_of_16, 4, 4)
-DP_COSETS(4, 4_of_16, 4, 3)
-DP_COSETS(1, 1, -1, 4)
-DP_COSETS(2, 2, -1, 4)
-DP_COSETS(3, 3, -1, 4)
-DP_COSETS(4, 4, -1, 4)
+DP_COSETS(1, 4, 1_of_16, 4, 4)
+DP_COSETS(2, 2, 2_of_16, 4, 4)
+DP_COSETS(3, 1, 3_of_16, 4, 4)
+DP_COSETS(4, 1, 4_of_16, 4, 3)
+DP_COSETS(1, 4, 1, -1, 4)
+DP_COSETS(2, 2, 2, -1, 4)
+DP_COSETS(3, 1, 3, -1, 4)
+DP_COSETS(4, 1, 4, -1, 4)
 
 // -- binding the variable of D --------------------------------------------------------------------------------------------------
 
@@ -639,7 +708,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     openvm_round(const RoundTask* tasks, const u32* starts, u32 count, u32 round, u32 tiles, const uint4* cells, const uint4* heap,
                  u64* sums, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
-  const Slots slots{shared + threadIdx.x, far + blockIdx.x * far_words + threadIdx.x};
+  const auto slots = Slots<Extended>::in(shared, far, far_words);
   const u32 lane = threadIdx.x % 32, items = starts[count];
   for (;;) {
     u32 item = lane ? 0 : atomicAdd(next, 1u);
