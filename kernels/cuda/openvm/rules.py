@@ -15,7 +15,7 @@ from kernels.cuda.babybear import poseidon2_constants
 from kernels.cuda.device import Argument, ByValue, Device, Kernel, grid_for
 from kernels.cuda.openvm.bound_code import Bound, Indices, Words, bind, cell_addresses, starts_of
 from kernels.cuda.openvm.graph_code import GraphCode
-from kernels.cuda.openvm.split_forms import SplitForms, bind_split
+from kernels.cuda.openvm.split_forms import BoundSplit, SplitForms
 from kernels.cuda.openvm.sponge import SPONGE, resumed, written
 from kernels.errors import SizeError
 from kernels.host.babybear import canonical, matmul, montgomery
@@ -223,32 +223,32 @@ class CudaRounds(RuleRounds):
     def coset_sums(self, forms: Sequence[BoundForms], counts: Indices) -> Elements:
         if counts.shape[1] != SUMS:
             raise SizeError(f"{counts.shape[1]} forms of a table, not {SUMS}")
-        # 1. Terms that are linear in cells are summed in the rows, the others on cosets.
         splits, run = [self._rules.split(own.program) for own in forms], 1 << self._log_skip
-        in_rows, on_cosets = bind_split(splits, forms)
-        here = np.array([split.on_cosets for split in splits], dtype=bool).reshape(-1, SUMS)
-        own, words = np.where(here, counts, 0).max(axis=1, initial=0), SUMS * 4 * run
-        """The cosets of each table, and the words of its sums on one coset."""
-        begins = starts_of(words * (1 + own))
-        sums = self._device.zeros((max(1, int(begins[-1])),), np.uint64)
-        linear = self._rules.bind(self._tables, in_rows, piece=self._rules.piece)
-        self._sum_in_rows(linear, counts.max(axis=1) > 0, begins[:-1], sums)
-        others = self._rules.bind(self._tables, on_cosets, piece=self._rules.piece)  # while the device is at work
-        for first in range(0, int(own.max(initial=0)), COSETS):
-            self._sum_on_cosets(others, own, begins[:-1] + words * (1 + first), sums, first)
+        on_cosets = np.array([own.on_cosets for own in splits], dtype=bool).reshape(-1, SUMS)
+        cosets, words = np.where(on_cosets, counts, 0).max(axis=1, initial=0), SUMS * 4 * run
+        """Of each table those on which it is summed, and the words of its sums on one of them."""
+        ends = starts_of(words * (1 + cosets))
+        begins, sums = ends[:-1], self._device.zeros((max(1, int(ends[-1])),), np.uint64)
+        # 1. Terms that are linear in cells are summed in the rows, the others on cosets: these first, as the host binds
+        #    the linear ones while the device is at work.
+        bound_split = BoundSplit(splits, forms)
+        others = self._rules.bind(self._tables, bound_split.others(), piece=self._rules.piece)
+        for first in range(0, int(cosets.max(initial=0)), COSETS):
+            self._sum_on_cosets(others, cosets, begins + words * (1 + first), sums, first)
+        linear = self._rules.bind(self._tables, bound_split.linear(), piece=self._rules.piece)
+        self._sum_in_rows(linear, counts.max(axis=1) > 0, begins, sums)
         # 2. Move the linear sums to the cosets, and add all up. eq sums to 1 over the cube: a constant is added once.
-        most = int(counts.max(initial=0))
-        moved_constants = add(np.stack(linear.constants), np.stack(others.constants))[:, :, None, None]
+        constants = add(np.stack(linear.constants), np.stack(others.constants))[:, :, None, None]
         found = canonical(self._device.download(sums))
-        rows = found[np.add.outer(begins[:-1], np.arange(words))].reshape(len(counts), SUMS, run, 4)
-        result = add(_on_cosets(rows, most), moved_constants)
-        for count in sorted({*own.tolist()} - {0}):
-            numbers = np.flatnonzero(own == count)
-            parts = found[np.add.outer(begins[numbers] + words, np.arange(words * count))]
+        in_rows = found[np.add.outer(begins, np.arange(words))].reshape(len(counts), SUMS, run, 4)
+        result = add(_on_cosets(in_rows, int(counts.max(initial=0))), constants)
+        for count in sorted({*cosets.tolist()} - {0}):
+            own = np.flatnonzero(cosets == count)
+            parts = found[np.add.outer(begins[own] + words, np.arange(words * count))]
             for first in range(0, count, COSETS):
-                part = parts[:, words * first : words * (first + COSETS)].reshape(len(numbers), SUMS, -1, run, 4)
-                kept = slice(first, first + part.shape[2])
-                result[numbers, :, kept] = add(result[numbers, :, kept], part)
+                part = parts[:, words * first : words * (first + COSETS)].reshape(len(own), SUMS, -1, run, 4)
+                there = slice(first, first + part.shape[2])
+                result[own, :, there] = add(result[own, :, there], part)
         return result
 
     def _sum_in_rows(self, bound: Bound, chosen: NDArray[np.bool_], begins: Indices, sums: Array) -> None:
@@ -263,7 +263,7 @@ class CudaRounds(RuleRounds):
         """Add the sums on at most COSETS cosets from number `first` on: one launch for each number of cosets."""
         to, left = self._device.address(sums) + 8 * begins, np.clip(counts - first, 0, COSETS)
         factors, log_run = self._device.upload(_factors(self._log_skip, first)), np.uint32(self._log_skip)
-        for cosets in sorted({*left.tolist()} - {0}):
+        for cosets in sorted({*left.tolist()} - {0}, reverse=True):
             rows = COSET_ROWS[cosets]
             tasks = self._tasks(bound, left == cosets, to, rows)
             if tasks.items:

@@ -98,21 +98,28 @@ def joined_splits(splits: tuple[SplitForms, ...]) -> JoinedSplits:
     return JoinedSplits.of(splits)
 
 
-def bind_split(splits: Sequence[SplitForms], forms: Sequence[BoundForms]) -> tuple[list[BoundForms], list[BoundForms]]:
-    """The linear terms of programs, and the other ones with the constants, with a proof's coefficients."""
-    joined = joined_splits(tuple(splits))
-    before = np.concatenate([np.zeros((0, 4), dtype=np.uint32), *(own.coefficients for own in forms)])
-    moved, others = joined.parts.summed(before, joined.factors), before[joined.others]
-    return (
-        [
-            BoundForms(split.linear, moved[a:b], np.zeros_like(own.constants))
-            for split, own, a, b in zip(splits, forms, joined.linear, joined.linear[1:], strict=False)
-        ],
-        [
-            BoundForms(split.rest, others[a:b], own.constants)
-            for split, own, a, b in zip(splits, forms, joined.kept, joined.kept[1:], strict=False)
-        ],
-    )
+class BoundSplit:
+    """Programs as two, with a proof's coefficients."""
+
+    def __init__(self, splits: Sequence[SplitForms], forms: Sequence[BoundForms]) -> None:
+        self._splits, self._forms, self._joined = splits, forms, joined_splits(tuple(splits))
+        self._coefficients = np.concatenate([np.zeros((0, 4), dtype=np.uint32), *(own.coefficients for own in forms)])
+
+    def others(self) -> list[BoundForms]:
+        """The terms that are not linear, and the constants."""
+        own, ends = self._coefficients[self._joined.others], self._joined.kept
+        return [
+            BoundForms(split.rest, own[a:b], bound.constants)
+            for split, bound, a, b in zip(self._splits, self._forms, ends, ends[1:], strict=False)
+        ]
+
+    def linear(self) -> list[BoundForms]:
+        """The linear terms."""
+        own, ends = self._joined.parts.summed(self._coefficients, self._joined.factors), self._joined.linear
+        return [
+            BoundForms(split.linear, own[a:b], np.zeros_like(bound.constants))
+            for split, bound, a, b in zip(self._splits, self._forms, ends, ends[1:], strict=False)
+        ]
 
 
 def _linear(program: GraphProgram) -> list[Linear | None]:
