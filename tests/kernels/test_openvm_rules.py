@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ import pytest
 from distprove.stark.openvm.transcript import Transcript
 from kernels.cpu.openvm.kernels import CpuOpenVm
 from kernels.cuda.backend import CudaBackend
-from kernels.cuda.openvm.graph_code import GraphCode
+from kernels.cuda.openvm import graph_code
+from kernels.cuda.openvm.graph_code import AHEAD, RELOADED, GraphCode
 from kernels.cuda.openvm.instructions import ACCUMULATES, EMIT, FAR, LOADS, MUL, NONE, SUB
 from kernels.errors import SizeError
 from kernels.interface.openvm import OpenVmKernels
@@ -43,7 +45,14 @@ def small_pieces() -> Iterator[OpenVmKernels]:
     """With pieces and near slots as few as can be, and items as large."""
     with CudaBackend(EmulatedDevice()) as backend:
         rules = backend.openvm.rules
-        rules.piece, rules.round_piece, rules.near, rules.warp_items = 16, 16, 2, 0
+        rules.piece, rules.round_piece, rules.near, rules.coset_near, rules.warp_items = 16, 16, 2, 2, 0
+        yield backend.openvm
+
+
+@pytest.fixture
+def forgetful() -> Iterator[OpenVmKernels]:
+    """Whose cells are loaded anew if few steps did not read them."""
+    with mock.patch.object(graph_code, "RELOADED", 3), CudaBackend(EmulatedDevice()) as backend:
         yield backend.openvm
 
 
@@ -116,7 +125,7 @@ def test_fractions(log_skip: int, heights: tuple[int, ...], gpu: OpenVmKernels) 
 
 
 @pytest.mark.parametrize(("log_skip", "heights"), CASES)
-@pytest.mark.parametrize("which", ["gpu", "small_pieces"])
+@pytest.mark.parametrize("which", ["gpu", "small_pieces", "forgetful"])
 def test_a_sumcheck(log_skip: int, heights: tuple[int, ...], which: str, request: pytest.FixtureRequest) -> None:
     gpu: OpenVmKernels = request.getfixturevalue(which)
     rng = np.random.default_rng(100 + log_skip)
@@ -165,6 +174,19 @@ def test_code_is_cut_and_values_wait_far() -> None:
     assert all(cut.code[piece.first + piece.instructions - 1] & np.uint64(15) == EMIT for piece in cut.pieces)
 
 
+@pytest.mark.parametrize(("between", "loads"), [(RELOADED // 2 - 3, 2), (RELOADED // 2 - 2, 3)])
+def test_a_cell_is_loaded_anew_after_many_steps(between: int, loads: int) -> None:
+    """In place of a far slot: a square of another cell, then its powers, take two steps each."""
+    nodes = [(NodeKind.MAIN, column, 1, 0) for column in range(2)]
+    nodes += [(NodeKind.MUL, 0, 0, 0), (NodeKind.MUL, 1, 1, 0)]
+    nodes += [(NodeKind.MUL, len(nodes) + i - 1, 1, 0) for i in range(between)]
+    nodes.append((NodeKind.MUL, 0, 2, 0))
+    terms = np.arange(2, len(nodes), dtype=np.int64)
+    code = GraphCode(GraphProgram(np.array(nodes, dtype=np.uint32), (terms,)), 1 << 20, 64, False)
+    assert len(code.loads) - AHEAD == loads
+    assert code.far == 0
+
+
 def test_an_instruction_loads_computes_and_adds() -> None:
     """Products of two cells take an instruction for each cell, and SUB takes its load on either side."""
     cells = [(NodeKind.MAIN, column, 1, 0) for column in range(4)]
@@ -177,7 +199,7 @@ def test_an_instruction_loads_computes_and_adds() -> None:
     end = [(NONE, False, False)] * 2
     assert kinds[0] == [(NONE, True, False), (MUL, True, True), *end]
     assert kinds[1] == [(NONE, True, False), (MUL, True, False), (SUB, True, True), (SUB, True, True), *end]
-    assert [word >> 4 & 1 for word in second.code.tolist()[2:4]] == [1, 0]  # y - x
+    assert [word >> 24 & 1 for word in second.code.tolist()[2:4]] == [0, 1]  # y - x
 
 
 @pytest.mark.parametrize("which", ["cpu", "gpu"])

@@ -18,6 +18,9 @@ from kernels.errors import SizeError
 from kernels.interface.openvm_rules import BoundForms, GraphProgram, Node, NodeKind
 from kernels.maths.babybear import Elements, P, elements, mul
 
+RELOADED = 256
+"""A cell that was not read for more steps than this is loaded anew. In a slot it would take one from others, or memory
+for each thread."""
 LOAD_WEIGHT = 4
 """Instructions that a cell costs about as much as, where pieces are cut."""
 
@@ -73,8 +76,12 @@ class GraphCode:
         self._loads: list[int] = []
         self._steps: list[Step] = []
         """The piece that is being written."""
-        self._there: set[int] = set()
-        """The nodes whose values the piece has."""
+        self._there: dict[int, int] = {}
+        """The nodes whose values the piece has, and the numbers of these: a cell that is loaded anew has a new one."""
+        self._read: dict[int, int] = {}
+        """The number of steps before each cell was read last."""
+        self._numbers = len(self._nodes)
+        """Bound of the numbers of values."""
         self._weight = 0
         self._write(program, piece, whole_forms)
         self.code: NDArray[np.uint64] = np.array([*self._words, EMIT], dtype=np.uint64)
@@ -112,7 +119,7 @@ class GraphCode:
                             self._steps.append(Step(StepKind.EMIT, -1, b=form))
                         self._end_piece()
                     self._compute(node)
-                    self._steps.append(Step(StepKind.ACCUMULATE, -1, node, term))
+                    self._steps.append(Step(StepKind.ACCUMULATE, -1, self._there[node], term))
                     self._weight += 1
                     pending = True
                 term += 1
@@ -126,13 +133,11 @@ class GraphCode:
         pending = [(output, False)]
         while pending:
             node, ready = pending.pop()
-            if node in there or uniform[node]:
-                continue
             kind, a, b, _ = nodes[node]
+            if uniform[node] or (kind in _OPERATIONS and node in there):
+                continue
             if kind not in _OPERATIONS:
-                self._loads.append(self._cell(nodes[node]))
-                self._steps.append(Step(StepKind.LOAD, node))
-                self._weight += LOAD_WEIGHT
+                self._load(node)
             elif not ready:
                 pending.append((node, True))
                 if kind == NodeKind.NEG:
@@ -145,11 +150,25 @@ class GraphCode:
                 operands = self._operand(left), self._operand(right)
                 self._steps.append(Step(_OPERATIONS[NodeKind(kind)], node, *operands))
                 self._weight += 1
-            there.add(node)
+                there[node] = node
+
+    def _load(self, node: int) -> None:
+        """Write the load of a cell, unless its value is there and was read not long ago."""
+        now, before = len(self._steps), self._read.get(node)
+        self._read[node] = now
+        if before is not None and now - before <= RELOADED:
+            return
+        value = node
+        if before is not None:
+            value, self._numbers = self._numbers, self._numbers + 1
+        self._loads.append(self._cell(self._nodes[node]))
+        self._steps.append(Step(StepKind.LOAD, value))
+        self._weight += LOAD_WEIGHT
+        self._there[node] = value
 
     def _operand(self, node: int) -> int:
         if node != ZERO and not self._uniform[node]:
-            return node
+            return self._there[node]
         number = self._constant_of.setdefault(node, len(self.constants))
         if number == len(self.constants):
             self.constants.append(node)
@@ -172,6 +191,7 @@ class GraphCode:
         self._words += made.words
         self._steps, self._weight = [], 0
         self._there.clear()
+        self._read.clear()
 
     # -- values that are the same in every row ------------------------------------------------------------------------
 

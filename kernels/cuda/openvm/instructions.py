@@ -1,6 +1,6 @@
 """The instructions of the interpreter in `cuda/src/openvm_rules.cu`.
 
-An instruction takes a value x, from a load or an operand, may compute another one from x and an operand y, and may add
+An instruction takes a value x, may compute another one from x and y, which is an operand or the next load, and may add
 the result to a form. Decoding costs as much as several products, so one instruction does as much of this as it can.
 """
 
@@ -16,22 +16,24 @@ from typing import NamedTuple
 from kernels.errors import SizeError
 
 ADD, SUB, MUL, NONE = range(4)
-"""What is computed from x and y, NONE for x itself. Must equal those in openvm_rules.cu, as all bits below."""
+"""What is computed from x and y, NONE for x or a load. Must equal those in openvm_rules.cu, as all bits below."""
 LOADS, ACCUMULATES = 1 << 2, 1 << 3
-"""Flags: x is the next load, and its operand says whether SUB is y - x; the result is added to the form, and the place
+"""Flags: y is the next load, and its operand says whether SUB is y - x; the result is added to the form, and the place
 of its slot names the term."""
 EMIT = NONE
 """Ends the form that operand y names."""
 CONSTANT, FAR = 1 << 18, 1 << 19
 """What an operand is, if it is no near slot."""
 LAST = CONSTANT | FAR
-"""The value of the instruction before, as an operand. As the place of a result: no slot keeps it."""
+"""The value of the instruction before, as an operand: dearer as y than as x. As the place of a result: no slot keeps
+it."""
 MOST = 1 << 18
 """Bound of the numbers of an operand."""
 MOST_TERMS = 1 << 20
 
-LONG, RESERVED = 48, 8
-"""A value that waits for more instructions than LONG goes to a far slot if fewer than RESERVED near ones are free."""
+LONG, RESERVED = 48, 4
+"""A value that waits for more instructions than LONG goes to a far slot, unless more than 1 / RESERVED of the near ones
+are free."""
 
 
 class StepKind(IntEnum):
@@ -81,12 +83,13 @@ class _Instruction(NamedTuple):
     node: int
     """The node of the value that is the last one from now on."""
     x: int | None = None
-    """None for a load, or without a value."""
+    """None for a load that nothing is computed from."""
     y: int | None = None
+    """None without one, or if it is loaded."""
     term: int = -1
     """The term to which the value is added, or the form that ends."""
     backwards: bool = False
-    """Whether a load is taken from y."""
+    """Whether x is taken from a load."""
 
     @property
     def only_adds(self) -> bool:
@@ -109,14 +112,16 @@ def encoded(steps: Sequence[Step], most_near: int) -> Encoded:
 
     def operand(node: int | None) -> int:
         if node is None:
-            return 0
+            return LAST
         return CONSTANT | _below(~node) if node < 0 else LAST if node == newest else slots[node]
 
     for i, each in enumerate(instructions):
         if each.operation == EMIT:
             words.append(EMIT | _below(each.term) << 24)
             continue
-        x, y = operand(each.x), operand(each.y)
+        x, y = operand(each.x), int(each.backwards) if each.operation & LOADS else operand(each.y)
+        if y == LAST and each.operation & NONE in (ADD, MUL):
+            x, y = y, x
         for node in {*reads[i]}:
             if final[node] == i and (where := slots.pop(node)) != LAST:
                 heapq.heappush(free[where >= FAR], where % FAR)
@@ -127,12 +132,12 @@ def encoded(steps: Sequence[Step], most_near: int) -> Encoded:
             slots[each.node] = LAST
         else:
             left_over = most_near - used[0] + len(free[0])
-            far = left_over <= (RESERVED if final[each.node] - i > LONG else 0)
+            far = left_over <= (most_near // RESERVED if final[each.node] - i > LONG else 0)
             if not free[far]:
                 heapq.heappush(free[far], used[far])
                 used[far] += 1
             place = slots[each.node] = _below(heapq.heappop(free[far])) | (FAR if far else 0)
-        words.append(each.operation | (x | each.backwards) << 4 | y << 24 | place << 44)
+        words.append(each.operation | x << 4 | y << 24 | place << 44)
     return Encoded(words, *used)
 
 
@@ -159,9 +164,9 @@ def _fused(steps: Sequence[Step]) -> list[_Instruction]:
             made = _Instruction(int(step.kind), step.node, step.a, step.b)
         elif (then := single(step.node)) and then.kind != StepKind.ACCUMULATE:
             at += 1
-            loaded_last = then.b == step.node
-            other, backwards = then.a if loaded_last else then.b, loaded_last and then.kind == StepKind.SUB
-            made = _Instruction(then.kind | LOADS, then.node, None, other, backwards=backwards)
+            loaded_first = then.a == step.node
+            other, backwards = then.b if loaded_first else then.a, loaded_first and then.kind == StepKind.SUB
+            made = _Instruction(then.kind | LOADS, then.node, other, backwards=backwards)
         if (then := single(made.node)) and then.kind == StepKind.ACCUMULATE:
             at += 1
             made = made._replace(operation=made.operation | ACCUMULATES, term=then.b)

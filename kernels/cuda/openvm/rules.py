@@ -6,7 +6,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,12 @@ from numpy.typing import NDArray
 from kernels.cuda.babybear import poseidon2_constants
 from kernels.cuda.device import Argument, ByValue, Device, Kernel, grid_for
 from kernels.cuda.openvm.bound_code import Bound, Indices, Words, bind, cell_addresses, starts_of
+from kernels.cuda.openvm.coset_moves import COSETS, USUAL_LOG_RUN, factors_of, on_cosets
 from kernels.cuda.openvm.graph_code import GraphCode
 from kernels.cuda.openvm.split_forms import BoundSplit, SplitForms
 from kernels.cuda.openvm.sponge import SPONGE, resumed, written
 from kernels.errors import SizeError
-from kernels.host.babybear import canonical, matmul, montgomery
+from kernels.host.babybear import canonical, montgomery
 from kernels.interface.arrays import Array
 from kernels.interface.openvm_rules import (
     BoundForms,
@@ -26,18 +26,16 @@ from kernels.interface.openvm_rules import (
     OpenVmRules,
     RuleRounds,
     RuleTable,
-    coset_shifts,
     extrapolation,
     node_weights,
 )
 from kernels.interface.sponge import Sponge
-from kernels.maths.babybear import Elements, P, add, ext_inverse, ext_one, mul, powers, sub
-from kernels.maths.babybear_ntt import intt, ntt
+from kernels.maths.babybear import Elements, P, add, ext_inverse, ext_one, sub
 from kernels.source import KernelSource
 
 RULES = KernelSource("openvm_rules")
 THREADS = 128
-"""Threads of a block. Must equal that in openvm_rules.cu, as the next eight."""
+"""Threads of a block. Must equal that in openvm_rules.cu, as the next six."""
 ROWS = 4
 """Rows of a thread of `openvm_fractions`."""
 MOST_POINTS = 64
@@ -48,23 +46,23 @@ MAX_LOG_RUN = 5
 """log2 of the longest run: it lies in a warp."""
 SUMS = 3
 """Most forms of `openvm_cosets`."""
-COSETS = 4
-"""Most cosets of a thread of `openvm_cosets`."""
-COSET_ROWS = {1: 4, 2: 2, 3: 1, 4: 1}
-"""Rows of a thread of `openvm_cosets` for each number of cosets."""
-USUAL_LOG_RUN = 4
-"""log2 of the runs for which there are kernels of their own, whose names end with `_of_16`."""
+COSET_ROWS = 4
+"""Rows of a thread of `openvm_cosets`."""
 
-PIECE, ROUND_PIECE, NEAR = 1 << 11, 192, 28
-"""Weight of a piece of code for rows of a trace, and for the rounds over the cube; most near slots. A round of few rows
-takes as long as one piece."""
+PIECE, ROUND_PIECE = 1 << 11, 192
+"""Weight of a piece of code for rows of a trace, and for the rounds over the cube. A round of few rows takes as long as
+one piece."""
+NEAR, COSET_NEAR = 28, 16
+"""Most near slots, and those of code on cosets, whose slots are twice as large: a multiprocessor holds three blocks."""
 STATE = np.dtype([("sponge", SPONGE), *((name, np.uint32, 4) for name in ("claim", "scale", "tail", "last"))])
 """`struct RoundState` of openvm_rules.cu."""
-ITEM_WEIGHT, MOST_TILES = 1 << 12, 32
+ITEM_WEIGHT, MOST_TILES = 1 << 12, 8
 """Weight for which a block takes several tiles as one item, and most of these: its sums are written once for all."""
-WARP, WARP_ITEMS = 32, 8
+FEW = 4
+"""Tables that need one coset are summed on two, with the others, if they are less than 1 / FEW of the work."""
+WARP, WARP_ITEMS, WARP_TILES = 32, 8, 32
 """Threads that take an item of a round over the cube together. With more than WARP_ITEMS items for each of the warps
-that the device holds at a time, an item has several tiles."""
+that the device holds at a time, an item has several tiles, at most WARP_TILES."""
 BLOCK_SHARED = 1 << 10
 """Bytes of shared memory that the driver takes for a block."""
 
@@ -93,7 +91,7 @@ class Tasks:
 class CudaRules(OpenVmRules):
     """The kernels of one device, on its compute stream."""
 
-    piece, round_piece, near, warp_items = PIECE, ROUND_PIECE, NEAR, WARP_ITEMS
+    piece, round_piece, near, coset_near, warp_items = PIECE, ROUND_PIECE, NEAR, COSET_NEAR, WARP_ITEMS
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -108,7 +106,7 @@ class CudaRules(OpenVmRules):
         count: int,
         log_skip: int,
     ) -> tuple[Array, Array]:
-        bound = self.bind(tables, forms, piece=self.piece, whole_forms=True)
+        bound = self.bind(tables, forms, piece=self.piece, near=self.near, whole_forms=True)
         places = starts_of([len(own) for own in bound.constants])
         no_constants = np.zeros((1, 4), dtype=np.uint32)
         constants = self.device.upload(montgomery(np.concatenate([*bound.constants, no_constants])))
@@ -134,18 +132,19 @@ class CudaRules(OpenVmRules):
         forms: Sequence[BoundForms],
         *,
         piece: int,
+        near: int,
         whole_forms: bool = False,
         by_number: bool = False,
     ) -> Bound:
         """Bring the code of some tables to the device. Loads are cells, or with `by_number` numbers of cells."""
-        codes = [self._code(own.program, piece, whole_forms) for own in forms]
+        codes = [self._code(own.program, piece, near, whole_forms) for own in forms]
         return bind(self.device, tables, codes, forms, by_number=by_number)
 
-    def _code(self, program: GraphProgram, piece: int, whole_forms: bool) -> tuple[GraphCode, Array]:
+    def _code(self, program: GraphProgram, piece: int, near: int, whole_forms: bool) -> tuple[GraphCode, Array]:
         """A program's code, and its instructions on the device, made once."""
         found = self._codes.get(program)
         if found is None:
-            code = GraphCode(program, piece, self.near, whole_forms)
+            code = GraphCode(program, piece, near, whole_forms)
             instructions = code.code if code.code.size else np.zeros(1, dtype=np.uint64)
             found = self._codes[program] = code, self.device.upload(instructions)
         return found
@@ -223,33 +222,41 @@ class CudaRounds(RuleRounds):
     def coset_sums(self, forms: Sequence[BoundForms], counts: Indices) -> Elements:
         if counts.shape[1] != SUMS:
             raise SizeError(f"{counts.shape[1]} forms of a table, not {SUMS}")
-        splits, run = [self._rules.split(own.program) for own in forms], 1 << self._log_skip
-        on_cosets = np.array([own.on_cosets for own in splits], dtype=bool).reshape(-1, SUMS)
-        cosets, words = np.where(on_cosets, counts, 0).max(axis=1, initial=0), SUMS * 4 * run
-        """Of each table those on which it is summed, and the words of its sums on one of them."""
-        ends = starts_of(words * (1 + cosets))
-        begins, sums = ends[:-1], self._device.zeros((max(1, int(ends[-1])),), np.uint64)
+        rules, splits = self._rules, [self._rules.split(own.program) for own in forms]
         # 1. Terms that are linear in cells are summed in the rows, the others on cosets: these first, as the host binds
         #    the linear ones while the device is at work.
         bound_split = BoundSplit(splits, forms)
-        others = self._rules.bind(self._tables, bound_split.others(), piece=self._rules.piece)
+        others = rules.bind(self._tables, bound_split.others(), piece=rules.piece, near=rules.coset_near)
+        here = np.array([own.on_cosets for own in splits], dtype=bool).reshape(-1, SUMS)
+        cosets = self._joined_launches(others, np.where(here, counts, 0).max(axis=1, initial=0))
+        words = SUMS * 4 << self._log_skip
+        """Of a table's sums in the rows, or on one coset."""
+        ends = starts_of(words * (1 + cosets))
+        begins, sums = ends[:-1], self._device.zeros((max(1, int(ends[-1])),), np.uint64)
         for first in range(0, int(cosets.max(initial=0)), COSETS):
             self._sum_on_cosets(others, cosets, begins + words * (1 + first), sums, first)
-        linear = self._rules.bind(self._tables, bound_split.linear(), piece=self._rules.piece)
+        linear = rules.bind(self._tables, bound_split.linear(), piece=rules.piece, near=rules.near)
         self._sum_in_rows(linear, counts.max(axis=1) > 0, begins, sums)
         # 2. Move the linear sums to the cosets, and add all up. eq sums to 1 over the cube: a constant is added once.
         constants = add(np.stack(linear.constants), np.stack(others.constants))[:, :, None, None]
-        found = canonical(self._device.download(sums))
-        in_rows = found[np.add.outer(begins, np.arange(words))].reshape(len(counts), SUMS, run, 4)
-        result = add(_on_cosets(in_rows, int(counts.max(initial=0))), constants)
+        found, most = canonical(self._device.download(sums)), int(counts.max(initial=0))
+        in_rows = found[np.add.outer(begins, np.arange(words))].reshape(len(counts), SUMS, -1, 4)
+        result = add(on_cosets(in_rows, most), constants)
         for count in sorted({*cosets.tolist()} - {0}):
             own = np.flatnonzero(cosets == count)
             parts = found[np.add.outer(begins[own] + words, np.arange(words * count))]
             for first in range(0, count, COSETS):
-                part = parts[:, words * first : words * (first + COSETS)].reshape(len(own), SUMS, -1, run, 4)
-                there = slice(first, first + part.shape[2])
-                result[own, :, there] = add(result[own, :, there], part)
+                there, part = slice(first, first + COSETS), parts[:, words * first : words * (first + COSETS)]
+                before, added = result[own, :, there], part.reshape(len(own), SUMS, -1, *in_rows.shape[2:])
+                result[own, :, there] = add(before, added[:, :, : before.shape[2]])
         return result
+
+    def _joined_launches(self, bound: Bound, cosets: Indices) -> Indices:
+        """The cosets of each table, 2 in place of 1 for a few tables: a launch of their own would take longer."""
+        rows, _ = rows_and_masks(self._tables, self._log_skip)
+        work = np.bincount(bound.tables, bound.weights, len(rows)) * rows
+        single = cosets == 1
+        return np.where(single & (FEW * work[single].sum() < work.sum()), 2, cosets)
 
     def _sum_in_rows(self, bound: Bound, chosen: NDArray[np.bool_], begins: Indices, sums: Array) -> None:
         """Add the sums of the chosen tables, over the cube in their rows, to words of `sums` from `begins` on."""
@@ -262,17 +269,16 @@ class CudaRounds(RuleRounds):
     def _sum_on_cosets(self, bound: Bound, counts: Indices, begins: Indices, sums: Array, first: int) -> None:
         """Add the sums on at most COSETS cosets from number `first` on: one launch for each number of cosets."""
         to, left = self._device.address(sums) + 8 * begins, np.clip(counts - first, 0, COSETS)
-        factors, log_run = self._device.upload(_factors(self._log_skip, first)), np.uint32(self._log_skip)
+        factors, log_run = self._device.upload(factors_of(self._log_skip, first)), np.uint32(self._log_skip)
         for cosets in sorted({*left.tolist()} - {0}, reverse=True):
-            rows = COSET_ROWS[cosets]
-            tasks = self._tasks(bound, left == cosets, to, rows)
+            tasks = self._tasks(bound, left == cosets, to, COSET_ROWS)
             if tasks.items:
                 kept = THREADS // 32 * SUMS * cosets * (4 << self._log_skip)
                 self._rules.run(
                     self._name(f"openvm_cosets_{cosets}"),
                     tasks,
                     bound,
-                    cosets * rows,
+                    cosets * COSET_ROWS,
                     lambda given, near: (*given, factors, log_run, near),
                     shared_words=kept,
                 )
@@ -293,7 +299,9 @@ class CudaRounds(RuleRounds):
     # -- the rounds over the cube -------------------------------------------------------------------------------------
 
     def bind_univariate(self, weights: Elements, forms: Sequence[BoundForms]) -> None:
-        bound = self._form = self._rules.bind(self._tables, forms, piece=self._rules.round_piece, by_number=True)
+        rules = self._rules
+        bound = rules.bind(self._tables, forms, piece=rules.round_piece, near=rules.near, by_number=True)
+        self._form = bound
         padded = np.zeros((1 << MAX_LOG_RUN, 4), dtype=np.uint32)
         padded[: len(weights)] = montgomery(weights)
         self._weights = ByValue(padded)
@@ -419,7 +427,7 @@ class _Rounds:
         kernel = self._kernel = self._device.kernel(RULES, "openvm_round")
         resident = kernel.blocks_per_sm(THREADS) * (THREADS // WARP) * self._device.sm_count
         work = np.where(left > 0, -(-pairs // WARP), 0).sum(axis=1)
-        self._tiles = np.clip(work // max(1, rules.warp_items * resident), 1, MOST_TILES)
+        self._tiles = np.clip(work // max(1, rules.warp_items * resident), 1, WARP_TILES)
         """Tiles of an item in each round: enough items for all warps, and few sums to write."""
         tiled = -(-pairs // (WARP * self._tiles[:, None]))
         items = np.where(words[:, 8] == points, left == 0, (left > 0) * tiled)
@@ -457,37 +465,3 @@ def rows_and_masks(tables: Sequence[RuleTable], log_skip: int) -> tuple[Indices,
     """The rows of each table with repetitions, and those without, less one."""
     heights = np.array([table.height for table in tables], dtype=np.int64)
     return np.maximum(heights, 1 << log_skip), heights - 1
-
-
-def _on_cosets(values: Elements, count: int) -> Elements:
-    """The values (..., count, n, 4) on cosets of polynomials with values (..., n, 4) on D."""
-    n = values.shape[-2]
-    moved = matmul(np.swapaxes(values, -1, -2).reshape(-1, n), _moves(n, count))
-    return np.moveaxis(moved.reshape(*values.shape[:-2], 4, count, n), -3, -1)
-
-
-@lru_cache(maxsize=64)
-def _moves(n: int, count: int) -> Elements:
-    """Row z, (n, count * n): the values on cosets of D of the polynomial that is 1 at point z of D and 0 elsewhere."""
-    scales = np.array([powers(shift, n) for shift in coset_shifts(count)], dtype=np.uint32).reshape(count, n)
-    return ntt(mul(intt(np.eye(n, dtype=np.uint32))[:, None], scales)).reshape(n, -1)
-
-
-@lru_cache(maxsize=64)
-def _factors(log_run: int, first: int) -> Elements:
-    """The factors of `OnCosets` in openvm_rules.cu for cosets from number `first` on, in Montgomery form.
-
-    They are the values on a coset of the polynomial that is 1 at 1 and 0 at the other points of D.
-    """
-    run = 1 << log_run
-    scale = np.uint32((pow(run, -1, P) << 32) % P)
-    found = np.stack([mul(ntt(powers(shift, run)), scale) for shift in coset_shifts(COSETS, first)])
-    if log_run != USUAL_LOG_RUN:
-        return found
-    low, high = found[:, : run // 2].astype(np.int64), found[:, run // 2 :].astype(np.int64)
-    half = (P + 1) // 2
-    sums, differences = (low + high) * half % P, (low - high) * half % P
-    places = np.arange(run // 2)
-    signs = np.where(places[None] <= places[:, None], 1, -1)  # of a lane and a factor
-    lanes = np.concatenate((np.repeat(sums[:, None], run // 2, axis=1), differences[:, None] * signs), axis=1)
-    return np.asarray(lanes % P).astype(np.uint32)

@@ -34,14 +34,22 @@ struct Program {
   u64 instructions;
 };
 
-// a b + c. In PTX: the compiler would add up products first, and c to them, which takes more instructions.
-__device__ __forceinline__ u64 multiply_add(u32 a, u32 b, u64 c) {
+// A product of matrices of bytes: c (16, 8) += a (16, 32) b (32, 8), where lane 4 g + q holds of a rows g and g + 8 at the bytes
+// of words q and q + 4, of b column g at these words, and of c rows g and g + 8 at columns 2 q and 2 q + 1.
+__device__ __forceinline__ void add_byte_products(u32 (&c)[4], const uint4& a, u32 b0, u32 b1) {
 #if DP_PTX
-  u64 found;
-  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(found) : "r"(a), "r"(b), "l"(c));
-  return found;
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 #else
-  return (u64)a * b + c;
+  const u32 lane = threadIdx.x % 32, rows = lane & ~3u, columns = lane % 4 * 8;
+  const u64 upper = (u64)a.z << 32 | a.x, lower = (u64)a.w << 32 | a.y, words = (u64)b1 << 32 | b0;
+  for (u32 q = 0; q < 4; ++q) {
+    const u64 row[2] = {__shfl_sync(ALL, upper, rows + q), __shfl_sync(ALL, lower, rows + q)};
+    const u64 column[2] = {__shfl_sync(ALL, words, columns + q), __shfl_sync(ALL, words, columns + 4 + q)};
+    for (u32 i = 0; i < 4; ++i)
+      for (u32 k = 0; k < 64; k += 8) c[i] += (u32)(row[i / 2] >> k & 255) * (u32)(column[i % 2] >> k & 255);
+  }
 #endif
 }
 
@@ -85,14 +93,24 @@ struct Base {
     u32 v[N];
   };
   struct Sum {
-    ExtSum of[N];
+    u64 of[N][4];  // below 2^32 p, and at most one product more
+    u32 more;
+
     __device__ __forceinline__ void clear() {
+      more = 0;
 #pragma unroll
-      for (int i = 0; i < N; ++i) of[i] = ExtSum::zero();
+      for (int i = 0; i < 4 * N; ++i) of[i / 4][i % 4] = 0;
     }
     __device__ __forceinline__ void add(const Ext& coefficient, const Value& x) {
 #pragma unroll
-      for (int i = 0; i < N; ++i) of[i].add(coefficient, x.v[i]);
+      for (int i = 0; i < 4 * N; ++i) of[i / 4][i % 4] += bb::m::wide(coefficient[i % 4], x.v[i / 4]);
+      if (more)
+#pragma unroll
+        for (int i = 0; i < 4 * N; ++i) of[i / 4][i % 4] = bb::m::settle(of[i / 4][i % 4]);
+      more ^= 1;
+    }
+    __device__ __forceinline__ Ext result(int i) const {
+      return {{bb::m::reduce4(of[i][0]), bb::m::reduce4(of[i][1]), bb::m::reduce4(of[i][2]), bb::m::reduce4(of[i][3])}};
     }
   };
   static __device__ __forceinline__ Value constant(u32 c) {
@@ -150,10 +168,9 @@ struct Slots {
   }
 };
 
+// The value of an operand, which is not LAST.
 template <class V>
-__device__ __forceinline__ typename V::Value operand(const u32* constants, const Slots<V>& slots, u32 given,
-                                                     const typename V::Value& last) {
-  if (given >= LAST) return last;
+__device__ __forceinline__ typename V::Value operand(const u32* constants, const Slots<V>& slots, u32 given) {
   typename V::Value x;
   if (given < CONSTANT) slots.near.read(given, V::words(x));
   else if (given & CONSTANT) x = V::constant(__ldg(constants + (given & NUMBER)));
@@ -161,7 +178,8 @@ __device__ __forceinline__ typename V::Value operand(const u32* constants, const
   return x;
 }
 
-// Runs a piece. `load` gives the value of the next cell, `emit` takes the number of a form and what was added up for it.
+// Runs a piece. `load` gives the value of the next cell, `emit` takes the number of a form and what was added up for it. Most
+// values are read by the next instruction alone, so that a value stays where it is and others come to it.
 template <class V, class Load, class Emit>
 __device__ __forceinline__ void run(const Program& program, const Slots<V>& slots, Load& load, const Emit& emit) {
   const u64* code = program.code;
@@ -169,7 +187,7 @@ __device__ __forceinline__ void run(const Program& program, const Slots<V>& slot
   const uint4* const coefficients = program.coefficients;
   typename V::Sum sum;
   sum.clear();
-  typename V::Value last = V::constant(0);  // most values are read by the next instruction alone
+  typename V::Value value = V::constant(0);
   u64 next = __ldg(code);
 #pragma unroll 1
   for (u32 left = (u32)program.instructions; left; --left) {
@@ -183,15 +201,20 @@ __device__ __forceinline__ void run(const Program& program, const Slots<V>& slot
     }
     Ext coefficient = Ext::zero();
     if (operation & ACCUMULATES) coefficient = bb::m::load(__ldg(coefficients + to));
-    typename V::Value value = operation & LOADS ? load() : operand<V>(constants, slots, a, last);
-    if ((operation & COMPUTED) != NONE) {
-      const typename V::Value y = operand<V>(constants, slots, b, last);
-      if (operation & MUL) value = V::mul(value, y);
-      else if (!(operation & SUB)) value = V::add(value, y);
-      else if (operation & LOADS && a) value = V::sub(y, value);
-      else value = V::sub(value, y);
+    const bool loads = operation & LOADS, computes = (operation & COMPUTED) != NONE;
+    typename V::Value y = value;
+    if (loads) y = load();
+    else if (computes && b < LAST) y = operand<V>(constants, slots, b);
+    if (a < LAST) value = operand<V>(constants, slots, a);
+    if (!computes) {
+      if (loads) value = y;
+    } else if (operation & MUL) {
+      value = V::mul(value, y);
+    } else if (!(operation & SUB)) {
+      value = V::add(value, y);
+    } else {
+      value = loads && b ? V::sub(y, value) : V::sub(value, y);
     }
-    last = value;
     if (operation & ACCUMULATES) sum.add(coefficient, value);
     else if (to < CONSTANT) slots.near.keep(to, V::words(value));
     else if (to < LAST) slots.far.keep(to & NUMBER, V::words(value));
@@ -315,7 +338,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
       for (u32 i = 0; i < ROWS; ++i) {
         const u64 at = row + i * THREADS;
         if (at >= rows) continue;
-        const Ext value = bb::m::add(sum.of[i].result(), constant);
+        const Ext value = bb::m::add(sum.result(i), constant);
         if (form & 1) denominators[first + at] = bb::m::store(value);
         else numerators[first + at] = value[0];
       }
@@ -349,6 +372,19 @@ struct KeptSums {
     if (lane < run)
 #pragma unroll
       for (int c = 0; c < 4; ++c) to[c] = bb::add(to[c], v[c]);
+  }
+  // Adds v over 4 lanes that follow each other, at a place in the run.
+  __device__ __forceinline__ void add_quad(u32 number, u32 place, Ext v) const {
+#pragma unroll
+    for (u32 other = 1; other < 4; other *= 2) {
+      Ext added;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) added[c] = __shfl_xor_sync(ALL, v[c], other);
+      v = bb::m::add(v, added);
+    }
+    u32* const to = kept + threadIdx.x / 32 * words + (number * run + place) * 4;
+    const u32 c = threadIdx.x % 4;
+    to[c] = bb::add(to[c], c < 2 ? c ? v[1] : v[0] : c == 2 ? v[2] : v[3]);
   }
   // Adds the sums of all warps to `sums`, and begins anew.
   __device__ __forceinline__ void write(u64* sums) const {
@@ -386,7 +422,7 @@ __device__ __forceinline__ void sum_in_rows(const CosetTask* tasks, u32 count, u
 #pragma unroll
         for (u32 i = 0; i < ROWS; ++i)
           if (const u64 own = row + i * THREADS; own < rows)
-            v = bb::m::add(v, bb::m::mul(sum.of[i].result(), bb::m::load(__ldg(task.eq + (own >> log)))));
+            v = bb::m::add(v, bb::m::mul(sum.result(i), bb::m::load(__ldg(task.eq + (own >> log)))));
         kept.add(form, v);
       });
     }
@@ -403,104 +439,59 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
   sum_in_rows<-1>(tasks, count, items, log_run, near_words, far, far_words, next);
 }
 
-// The cells of ROWS rows, a warp apart, read ahead.
-template <int ROWS>
+// The cells of 4 rows of a thread, read ahead.
 struct ReadAhead {
   static constexpr int AHEAD = 2;
   const u64* next;
   u32 row, mask;
-  Words<ROWS> ahead[AHEAD];
+  Words<4> ahead[AHEAD];
   u64 coming;
 
-  __device__ __forceinline__ Words<ROWS> fetch() {
+  // The rows are `apart` apart.
+  __device__ __forceinline__ Words<4> fetch(u32 apart) {
     const u64 cell = coming;
     coming = __ldg(next++);
-    Words<ROWS> found;
+    Words<4> found;
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) found.w[r] = packed_value(cell, row + 32 * r, mask);
+    for (u32 r = 0; r < 4; ++r) found.w[r] = packed_value(cell, row + apart * r, mask);
     return found;
   }
-  __device__ __forceinline__ void begin(const u64* loads, u32 first, u32 repeated) {
+  __device__ __forceinline__ void begin(const u64* loads, u32 first, u32 repeated, u32 apart) {
     next = loads, row = first, mask = repeated;
     coming = __ldg(next++);
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) ahead[i] = fetch();
+    for (int i = 0; i < AHEAD; ++i) ahead[i] = fetch(apart);
   }
-  __device__ __forceinline__ Words<ROWS> take() {
-    const Words<ROWS> found = ahead[0];
+  __device__ __forceinline__ Words<4> take(u32 apart) {
+    const Words<4> found = ahead[0];
 #pragma unroll
     for (int i = 0; i + 1 < AHEAD; ++i) ahead[i] = ahead[i + 1];
-    ahead[AHEAD - 1] = fetch();
+    ahead[AHEAD - 1] = fetch(apart);
     return found;
   }
 };
 
-// The values of cells in ROWS rows, each at N cosets. A thread has a place z in a run, and f(s w^z) is the sum over y of
-// f(w^(z - y)) times a factor (s, y): a convolution, of 1 << LOG places.
-//
-// For runs of 16, x^16 - 1 is (x^8 - 1) (x^8 + 1): the lower 8 lanes convolve sums of values 8 places apart, the upper ones
-// their differences with the other sign beyond the end, and the sum and the difference of both are the values. The factors are
-// those of a lane, halved.
-template <int N, int ROWS, int LOG>
+constexpr u32 TILE = 128;  // rows that a warp takes at a time, 4 a thread
+
+// The values of cells in 4 rows, each at N cosets, and which rows these are. A row has a place z in a run, and f(s w^z) is the
+// sum over y of f(w^(z - y)) times a factor (s, y): a convolution, of 1 << log_run places. Here a thread's rows are a warp apart.
+template <int N, int LOG>
 struct OnCosets {
-  static constexpr int HALF = 8;
-  static constexpr int WORDS = 2 * ROWS * THREADS;  // of shared memory
-  ReadAhead<ROWS> cells;
+  ReadAhead cells;
   u32 log_run;
-  const u32* factors;  // (N, run); for runs of 16 (N, run, HALF)
-  u32* exchanged;      // (2, ROWS, THREADS): the second half is written while the first one may still be read
-  u32 own[N][HALF];
-  u32 half;
+  const u32* factors;  // (N, run)
 
-  // Prepares the factors by which a lane multiplies the values of its 8 lanes.
-  __device__ __forceinline__ void begin() {
-    half = 0;
-    if (LOG == 4)
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-#pragma unroll
-        for (int y = 0; y < HALF; ++y)
-          own[i][y] = __ldg(factors + (i * 16 + threadIdx.x % 16) * HALF + ((threadIdx.x - y) & (HALF - 1)));
+  __device__ __forceinline__ void begin() {}
+  __device__ __forceinline__ u32 row(u32 r) const { return threadIdx.x % 32 + 32 * r; }
+  __device__ __forceinline__ void begin(const Program& program, u32 tile, u32 mask) {
+    cells.begin(program.loads, tile + row(0), mask, 32);
   }
-
-  // a + b in the lower lanes, b - a in the upper ones
-  static __device__ __forceinline__ u32 joined(u32 a, u32 b, bool upper) {
-    const u32 sum = b + (upper ? bb::P - a : a);
-    return bb::least(sum, sum - bb::P);
-  }
-
-  __device__ __forceinline__ typename Base<N * ROWS>::Value operator()() {
-    const Words<ROWS> x = cells.take();
-    typename Base<N * ROWS>::Value found;
-    if (LOG == 4) {
-      const bool upper = threadIdx.x & HALF;
-      u32* const to = exchanged + half * (ROWS * THREADS);
-      half ^= 1;
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r)
-        to[r * THREADS + threadIdx.x] = joined(x.w[r], __shfl_xor_sync(ALL, x.w[r], HALF), upper);
-      __syncwarp();
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) {
-        const Words<4>* const from = reinterpret_cast<const Words<4>*>(to + r * THREADS + (threadIdx.x & ~(HALF - 1)));
-        const Words<4> low = from[0], high = from[1];
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-          u64 sum = bb::m::wide(low.w[0], own[i][0]);
-#pragma unroll
-          for (int y = 1; y < HALF; ++y) {
-            sum = multiply_add(y < 4 ? low.w[y % 4] : high.w[y % 4], own[i][y], sum);
-            if (y % 2) sum = bb::m::settle(sum);
-          }
-          const u32 half_sum = bb::reduce(sum);
-          found.v[r * N + i] = joined(half_sum, __shfl_xor_sync(ALL, half_sum, HALF), upper);
-        }
-      }
-      return found;
-    }
+  __device__ __forceinline__ typename Base<4 * N>::Value operator()() {
+    const Words<4> x = cells.take(32);
     const u32 run = 1u << log_run, lane = threadIdx.x % 32, place = lane & (run - 1);
+    typename Base<4 * N>::Value found;
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
+    for (int r = 0; r < 4; ++r) {
       bb::m::Sum sums[N];
       for (int i = 0; i < N; ++i) sums[i] = bb::m::Sum::zero();
       for (u32 y = 0; y < run; ++y) {
@@ -511,20 +502,87 @@ struct OnCosets {
     }
     return found;
   }
+  // Adds the values of the rows of a thread, v[r * N + i] for coset i, to the sums of the warp.
+  __device__ __forceinline__ void add(const KeptSums& kept, u32 form, const Ext (&v)[4 * N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      kept.add(form * N + i, bb::m::add(bb::m::add(v[i], v[N + i]), bb::m::add(v[2 * N + i], v[3 * N + i])));
+  }
+};
+
+// The same for runs of 16. x^16 - 1 is (x^8 - 1) (x^8 + 1): sums of values 8 places apart are convolved, and differences with
+// the other sign beyond the end, both by halved factors; the sum and the difference of the results are the values. A result is
+// the product of 8 words with a matrix of factors, made of bytes: those of words times those of 2^(8 k) factor, whose 4 sums
+// are below 2^21. 8 runs are columns of a matrix, so that lane 4 g + q reads places q + 4 j of run g, and has the values of
+// runs 2 q and 2 q + 1 at places g and g + 8.
+template <int N>
+struct OnCosets<N, 4> {
+  ReadAhead cells;
+  u32 log_run;
+  const u32* factors;  // (N, halves, 2, lanes, 4)
+  const uint4* own;    // those of the lane, in shared memory, 32 apart
+
+  __device__ __forceinline__ void begin() {
+    __shared__ uint4 held[N * 2 * 2 * 32];
+    for (u32 i = threadIdx.x; i < N * 2 * 2 * 32; i += THREADS) held[i] = __ldg(reinterpret_cast<const uint4*>(factors) + i);
+    own = held + threadIdx.x % 32;
+  }
+  __device__ __forceinline__ u32 row(u32 r) const {
+    const u32 lane = threadIdx.x % 32;
+    return (lane % 4 * 2 + r / 2) * 16 + lane / 4 + r % 2 * 8;
+  }
+  __device__ __forceinline__ void begin(const Program& program, u32 tile, u32 mask) {
+    const u32 lane = threadIdx.x % 32;
+    cells.begin(program.loads, tile + lane / 4 * 16 + lane % 4, mask, 4);
+  }
+  // The results of a half for the two runs of the thread.
+  __device__ __forceinline__ void results(int half, u32 b0, u32 b1, u32 (&found)[2]) const {
+    u32 low[4] = {}, high[4] = {};
+    add_byte_products(low, own[half * 64], b0, b1);
+    add_byte_products(high, own[half * 64 + 32], b0, b1);
+#pragma unroll
+    for (int b = 0; b < 2; ++b)
+      found[b] = bb::reduce((u64)(high[b] + (high[b + 2] << 8)) * (1u << 16) + (low[b] + (low[b + 2] << 8)));
+  }
+  __device__ __forceinline__ typename Base<4 * N>::Value operator()() {
+    const Words<4> x = cells.take(4);
+    const u32 s0 = bb::add(x.w[0], x.w[2]), s1 = bb::add(x.w[1], x.w[3]);
+    const u32 d0 = bb::sub(x.w[0], x.w[2]), d1 = bb::sub(x.w[1], x.w[3]);
+    typename Base<4 * N>::Value found;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      u32 lower[2], upper[2];
+      results(2 * i, s0, s1, lower);
+      results(2 * i + 1, d0, d1, upper);
+#pragma unroll
+      for (int b = 0; b < 2; ++b) {
+        found.v[2 * b * N + i] = bb::add(lower[b], upper[b]);
+        found.v[(2 * b + 1) * N + i] = bb::sub(lower[b], upper[b]);
+      }
+    }
+    return found;
+  }
+  __device__ __forceinline__ void add(const KeptSums& kept, u32 form, const Ext (&v)[4 * N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) kept.add_quad(form * N + i, threadIdx.x % 32 / 4 + 8 * h, bb::m::add(v[h * N + i], v[(2 + h) * N + i]));
+  }
 };
 
 // Adds the forms of tiles on N cosets, times eq, to the sums of the tasks. Shared memory: near slots, then the sums of each
 // warp.
-template <int N, int ROWS, int LOG>
+template <int N, int LOG>
 __device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count, u32 items, const u32* factors, u32 log_run,
                                               u32 near_words, u32* far, u64 far_words, u32* next) {
   DP_DYNAMIC_SHARED(u32, shared);
-  __shared__ Words<4> exchanged[OnCosets<N, ROWS, LOG>::WORDS / 4];
-  const auto slots = Slots<Base<N * ROWS>>::in(shared, far, far_words);
-  const u32 log = LOG < 0 ? log_run : LOG, lane = threadIdx.x % 32;
+  using Values = Base<4 * N>;
+  const auto slots = Slots<Values>::in(shared, far, far_words);
+  const u32 log = LOG < 0 ? log_run : LOG;
   const KeptSums kept{shared + near_words, SUMS * N << (log + 2), 1u << log};
   kept.clear();
-  OnCosets<N, ROWS, LOG> cells{{}, log_run, factors, exchanged->w, {}, 0};
+  OnCosets<N, LOG> cells;
+  cells.log_run = log_run, cells.factors = factors;
   cells.begin();
   for (;;) {
     const u32 item = taken(next);
@@ -532,44 +590,35 @@ __device__ __forceinline__ void sum_on_cosets(const CosetTask* tasks, u32 count,
     const CosetTask& task = tasks[last_before(count, item, [&](u32 i) { return tasks[i].first_item; })];
     const Program program = task.program;
     const u32 rows = (u32)task.rows;
-    u32 row = (u32)((item - task.first_item) * task.tiles) * (THREADS * ROWS) + (threadIdx.x - lane) * ROWS + lane;
-    for (u32 tile = 0; tile < (u32)task.tiles; ++tile, row += THREADS * ROWS) {
-      if (row - lane >= rows) break;  // the whole warp
-      cells.cells.begin(program.loads, row, (u32)task.mask);
-      run<Base<N * ROWS>>(program, slots, cells, [&](u32 form, const typename Base<N * ROWS>::Sum& sum) {
-        Ext found[N];
+    u32 begin = ((u32)((item - task.first_item) * task.tiles) * (THREADS / 32) + threadIdx.x / 32) * TILE;
+    for (u32 tile = 0; tile < (u32)task.tiles && begin < rows; ++tile, begin += THREADS / 32 * TILE) {
+      cells.begin(program, begin, (u32)task.mask);
+      run<Values>(program, slots, cells, [&](u32 form, const typename Values::Sum& sum) {
+        Ext v[4 * N];
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
-          const u32 own = row + 32 * r;
-          const Ext weight = own < rows ? bb::m::load(__ldg(task.eq + (own >> log))) : Ext::zero();
+        for (u32 r = 0; r < 4; ++r) {
+          const u32 row = begin + cells.row(r);
+          const Ext weight = row < rows ? bb::m::load(__ldg(task.eq + (row >> log))) : Ext::zero();
 #pragma unroll
-          for (int i = 0; i < N; ++i) {
-            const Ext part = bb::m::mul(sum.of[r * N + i].result(), weight);
-            found[i] = r ? bb::m::add(found[i], part) : part;
-          }
+          for (int i = 0; i < N; ++i) v[r * N + i] = bb::m::mul(sum.result(r * N + i), weight);
         }
-#pragma unroll
-        for (int i = 0; i < N; ++i) kept.add(form * N + i, found[i]);
+        cells.add(kept, form, v);
       });
     }
     kept.write(task.sums);
   }
 }
 
-#define DP_COSETS(N, ROWS, NAME, LOG, BLOCKS)                                                                             \
+#define DP_COSETS(N, NAME, LOG, BLOCKS)                                                                                   \
   extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                           \
       openvm_cosets_##NAME(const CosetTask* tasks, u32 count, u32 items, const u32* factors, u32 log_run, u32 near_words, \
                            u32* far, u64 far_words, u32* next) {                                                          \
-    sum_on_cosets<N, ROWS, LOG>(tasks, count, items, factors, log_run, near_words, far, far_words, next);                 \
+    sum_on_cosets<N, LOG>(tasks, count, items, factors, log_run, near_words, far, far_words, next);                       \
   }
-DP_COSETS(1, 4, 1_of_16, 4, 4)
-DP_COSETS(2, 2, 2_of_16, 4, 4)
-DP_COSETS(3, 1, 3_of_16, 4, 4)
-DP_COSETS(4, 1, 4_of_16, 4, 3)
-DP_COSETS(1, 4, 1, -1, 4)
-DP_COSETS(2, 2, 2, -1, 4)
-DP_COSETS(3, 1, 3, -1, 4)
-DP_COSETS(4, 1, 4, -1, 4)
+DP_COSETS(1, 1_of_16, 4, 4)
+DP_COSETS(2, 2_of_16, 4, 3)
+DP_COSETS(1, 1, -1, 4)
+DP_COSETS(2, 2, -1, 3)
 
 // -- binding the variable of D --------------------------------------------------------------------------------------------------
 
