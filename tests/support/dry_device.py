@@ -1,5 +1,6 @@
 """A device that takes memory and launches nothing: what a prover allocates, at any size, without its computations.
 
+It hands out memory in the blocks of a GPU's arena.
 Its memory is never touched, so that terabytes of it cost nothing. Nothing that it computes means anything: proofs made
 on it are of the right shape and false.
 """
@@ -29,6 +30,7 @@ from kernels.cuda.device import Argument, Shape, Stream
 from kernels.cuda.goldilocks import multilinear
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array, HostArray
+from kernels.interface.device_blocks import block_bytes
 from kernels.source import KernelSource
 from tests.support.emulated_device import EmulatedDevice
 
@@ -72,14 +74,10 @@ class DryDevice(EmulatedDevice):
         if self._used + nbytes > self._budget:
             raise OutOfMemory(f"{nbytes} bytes of device memory needed; {self._budget - self._used} are free")
         raw = np.frombuffer(mmap(-1, max(nbytes, 1), flags=UNRESERVED), dtype=np.uint8, count=nbytes)
-        taken = self.block(nbytes)
+        taken = block_bytes(nbytes)
         self._count(taken)
         weakref.finalize(raw, self._count, -taken)
         return raw.view(dtype).reshape(shape)
-
-    def block(self, nbytes: int) -> int:
-        """Bytes that an array of `nbytes` takes: no more, as plans of the multilinear engine count them."""
-        return nbytes
 
     @property
     def used(self) -> int:

@@ -14,16 +14,8 @@ from distprove.stark.openvm.traces import AirTrace, StagedTrace
 from distprove.stark.openvm.transcript import Transcript
 from kernels.cuda.backend import CudaBackend
 from kernels.interface.arrays import Array
-from kernels.interface.device_blocks import block_bytes
 from kernels.interface.openvm import OpenVmKernels
 from tests.support.dry_device import DryDevice, PeakSteps
-
-
-class BlockDevice(DryDevice):
-    """A device that hands out memory in the blocks of a GPU's arena."""
-
-    def block(self, nbytes: int) -> int:
-        return block_bytes(nbytes)
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,7 @@ class DryTrace(AirTrace):
 def measured(key: OpenVmKey, heights: Sequence[int | None], *, staged: bool = False) -> dict[str, int]:
     """The most bytes in use at each step of a proof of zeros, whose traces may be staged first. `heights` has log2 of
     the rows of each AIR's trace; the AIRs have common columns alone."""
-    device = BlockDevice()
+    device = DryDevice()
     traces = list[AirTrace]()
     for number, (air, height) in enumerate(zip(key.airs, heights, strict=True)):
         assert len(air.part_widths) == 1, "a part would be hashed, and have another root"

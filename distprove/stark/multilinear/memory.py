@@ -10,21 +10,23 @@ The proof is the same. Codewords take long transforms, coefficients and leaves a
 columns are those among the cells, and go with them. A GPU makes the leaves again that a streamed proof opens, and not
 all codewords: its peak is lower than predicted where that is in the opening.
 
-Only memory that grows with the tables is counted, not a few megabytes of constants, factors of points and partial sums.
-The stages are the steps of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
+Arrays that grow with the tables are counted in blocks as the device hands them out, and `CONSTANT_BYTES` for factors of
+points and partial sums. The stages are the steps of `prover.commit` and `prover.prove`, with the data that is alive in
+each, in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from distprove.stark.multilinear.air import Rules
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.multilinear.stacking import Stack
-from distprove.stark.plan import PARTITION_BYTES, MemoryPlan
+from distprove.stark.plan import CONSTANT_BYTES, PARTITION_BYTES, MemoryPlan
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
+from kernels.interface.device_blocks import block_bytes
 from kernels.interface.multilinear_rows import moved_rows, moved_together, moves_apart
 
 WORD, DIGEST = 8, 32
@@ -35,7 +37,22 @@ FRACTION = 2 * VECTOR
 
 def stack_bytes(stack: Stack) -> int:
     """Bytes of a stack's columns, or of their coefficients."""
-    return WORD * stack.width << stack.log_height
+    return block_bytes(WORD * stack.width << stack.log_height)
+
+
+def column_bytes(tables: Iterable[tuple[int, int]]) -> int:
+    """Bytes of the columns of tables, each of so many columns and log2 of the rows."""
+    return sum(block_bytes(WORD * width << height) for width, height in tables)
+
+
+def codeword_bytes(stack: Stack, log_blowup: int) -> int:
+    """Bytes of the codewords of a stack's columns."""
+    return block_bytes(WORD * stack.width << stack.log_height + log_blowup)
+
+
+def tree_bytes(log_leaves: int) -> int:
+    """Bytes of the nodes of a tree of 2^log_leaves leaves."""
+    return block_bytes(2 * DIGEST << log_leaves)
 
 
 def key_bytes(key: MultilinearKey) -> int:
@@ -43,22 +60,27 @@ def key_bytes(key: MultilinearKey) -> int:
     stack, params = key.preprocessed, key.params
     if not stack.width:
         return 0
-    columns = sum(WORD * width << height for _, height, width in stack.tables)
-    tree = 2 * DIGEST << stack.log_height + params.log_blowup
-    return columns + stack_bytes(stack) + (stack_bytes(stack) << params.log_blowup) + tree
+    columns = column_bytes((width, height) for _, height, width in stack.tables)
+    codewords = codeword_bytes(stack, params.log_blowup)
+    return columns + stack_bytes(stack) + codewords + tree_bytes(stack.log_height + params.log_blowup)
 
 
 def node_bytes(shape: Shape) -> int:
     """Bytes of the nodes of a partition's main tree."""
-    return 2 * DIGEST << shape.rounds[0].log_leaves
+    return tree_bytes(shape.rounds[0].log_leaves)
+
+
+def main_bytes(shape: Shape) -> int:
+    """Bytes of the main columns of a partition."""
+    return column_bytes((table.main_width, height) for table, height in zip(shape.tables, shape.heights, strict=True))
 
 
 def held_bytes(shape: Shape, *, lean: bool = False, streamed: bool = False) -> int:
     """Bytes held between commitment and proof."""
     stack = stack_bytes(shape.main)
     coefficients = 0 if lean or streamed else stack
-    codewords = 0 if streamed else stack << shape.key.params.log_blowup
-    return WORD * shape.cells + coefficients + codewords + node_bytes(shape)
+    codewords = 0 if streamed else codeword_bytes(shape.main, shape.key.params.log_blowup)
+    return main_bytes(shape) + coefficients + codewords + node_bytes(shape)
 
 
 def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[str, int]:
@@ -66,31 +88,33 @@ def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[
     params, m, log_skip = shape.key.params, shape.log_height, shape.log_skip
     lean = lean or streamed
     tables = list(zip(shape.tables, shape.heights, strict=True))
-    columns = WORD * shape.cells
-    cells = sum(WORD * t.cells << h for t, h in tables)
-    stack = stack_bytes(shape.main)
-    codewords, tree = stack << params.log_blowup, node_bytes(shape)
+    columns = main_bytes(shape)
+    words = sum(t.cells << h for t, h in tables)
+    cells, stack = block_bytes(WORD * words), stack_bytes(shape.main)
+    codewords, tree = codeword_bytes(shape.main, params.log_blowup), node_bytes(shape)
     kept = held_bytes(shape, lean=lean, streamed=streamed)
     begun = kept - columns  # what is held beside the cells
     rest = begun + (stack if lean else 0)  # and beside what the cells become
 
     fractions = FRACTION * sum(1 << block.log_height for blocks in shape.leaves.scopes.values() for block in blocks)
-    # All layers; or the leaves, and the layer above or what their rounds fold them to, a half and a quarter as much.
-    layers, proved = (fractions * 3 // 2, fractions * 7 // 4) if lean else (2 * fractions, 2 * fractions)
-    vectors = 3 * cells >> log_skip
+    layers = [block_bytes(fractions >> above) for above in range(shape.leaves.depth + 1)]
+    # All layers; or the leaves, and the layer above or what their rounds fold them to.
+    summed = sum(layers[:2] if lean else layers)
+    proved = layers[0] + block_bytes(3 * fractions // 4) if lean else summed
+    vectors = VECTOR * words >> log_skip
     # What is moved to a coset, of a table whose rules are many; others move tiles in scratch of their own.
     large = [(t, 1 << h) for t, h in tables if any(moves_apart(len(own.code), 1 << h) for own in t.programs)]
     moved = max((_moved_bytes(t, rows, 1 << log_skip) for t, rows in large), default=0)
-    kinds = (4 * 3 * stack + 3 * 3 * stack_bytes(shape.preprocessed)) >> log_skip
-    pair = 6 * stack >> log_skip
+    runs = [VECTOR * each.width << each.log_height - log_skip for each in (shape.main, shape.preprocessed)]
+    kinds, pair = 4 * block_bytes(runs[0]) + 3 * block_bytes(runs[1]), 2 * block_bytes(runs[0])
     return {
         "main_stack": columns + max(2 * stack, stack + codewords + tree),
         "anchor": kept + (stack if lean else 0) + (VECTOR << m),
         "cells": kept + cells,
-        "leaves": begun + cells + layers,
+        "leaves": begun + cells + summed,
         "gkr": begun + cells + proved,
-        "univariate": rest + cells + max(vectors, moved),
-        "rounds": rest + vectors + vectors // 2,
+        "univariate": rest + cells + block_bytes(max(vectors, moved)),
+        "rounds": rest + block_bytes(vectors) + block_bytes(vectors // 2),
         "reduction": rest + kinds + pair,
         "opening": opening_bytes(shape, rest, 0 if not streamed else codewords),
     }
@@ -111,7 +135,7 @@ def opening_bytes(shape: Shape, held: int, codewords: int) -> int:
     most = held + pair + max(VECTOR << m, sum(pair >> i for i in range(1, rounds[0].log_fold - 1)))
     # A round's tree is opened when that of the round after the next is made; the main stack's, whose codewords may have
     # to be made for it, beside the second of these.
-    trees = [(VECTOR << r.log_domain) + (2 * DIGEST << r.log_leaves) for r in rounds[1:]]
+    trees = [block_bytes(VECTOR << r.log_domain) + tree_bytes(r.log_leaves) for r in rounds[1:]]
     for i, round_ in enumerate(rounds):
         folded = 3 * (pair >> m - round_.log_folded)  # the pair, and the one before, of twice its length
         claims = 2 * VECTOR << round_.log_leaves if i < len(trees) else 0
@@ -124,7 +148,7 @@ def plans(shape: Shape) -> list[MemoryPlan]:
     """The plans for a partition, the fastest first."""
     key, known = key_bytes(shape.key), []
     for lean, streamed in ((False, False), (True, False), (True, True)):
-        peak = max(stages(shape, lean=lean, streamed=streamed).values())
+        peak = max(stages(shape, lean=lean, streamed=streamed).values()) + CONSTANT_BYTES
         known.append(MemoryPlan(streamed, key + peak, held_bytes(shape, lean=lean, streamed=streamed), lean))
     return known
 

@@ -11,7 +11,7 @@ from distprove.stark.openvm.key import OpenVmKey
 from distprove.stark.openvm.layout import Layout
 from distprove.stark.openvm.params import SystemParams
 from distprove.stark.openvm.shape import Shape
-from distprove.stark.plan import MemoryPlan
+from distprove.stark.plan import CONSTANT_BYTES, MemoryPlan
 from kernels.errors import OutOfMemory
 from kernels.host.units import count_of, format_bytes
 from kernels.interface.device_blocks import block_bytes
@@ -19,9 +19,6 @@ from kernels.interface.device_blocks import block_bytes
 WORD = 4
 EXTENSION = 4 * WORD
 DIGEST = 8 * WORD
-CONSTANT_BYTES = 8 << 20
-"""Bytes of what does not grow with the traces: code of the AIRs, tables of roots, and partial sums. On an H200 the
-largest proofs took at most 5 MB more than their arrays."""
 
 
 def trace_bytes(shape: Shape) -> int:

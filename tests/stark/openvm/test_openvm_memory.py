@@ -11,12 +11,12 @@ import pytest
 
 from distprove.measure.openvm_segments import AirShape, Segment, key_of, log_stacked, read_profile, scaled
 from distprove.options import InputFile
-from distprove.stark.openvm.memory import CONSTANT_BYTES, key_bytes, planned, stages, trace_bytes
+from distprove.stark.openvm.memory import key_bytes, planned, stages, trace_bytes
 from distprove.stark.openvm.proof import TraceShape
 from distprove.stark.openvm.shape import Shape
 from distprove.stark.openvm.system import SwirlProver, SwirlSystem
 from distprove.stark.openvm.traces import read_traces, shape_of
-from distprove.stark.plan import usable
+from distprove.stark.plan import CONSTANT_BYTES, usable
 from distprove.system import Partition, Witness
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
