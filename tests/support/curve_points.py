@@ -47,3 +47,38 @@ def ed25519_pairs() -> list[tuple[Point, Point]]:
     a = int(base.x), int(base.y)
     b = edwards_sum(a, a)
     return [(a, a), (a, b), (b, a), (a, (0, 1)), (a, ((1 << 255) - 19 - a[0], a[1]))]
+
+
+def edwards_multiple(a: Point, times: int) -> Point:
+    """So many times a point of Ed25519's curve."""
+    total = 0, 1
+    for bit in f"{times:b}":
+        total = edwards_sum(total, total)
+        if bit == "1":
+            total = edwards_sum(total, a)
+    return total
+
+
+def edwards_points(rng: random.Random, count: int) -> list[Point]:
+    """So many points of that curve's group, each the sum of two before it but for the first two."""
+    base = ECC.construct(curve="Ed25519", seed=rng.randbytes(32)).pointQ
+    points = [(int(base.x), int(base.y)), edwards_multiple((int(base.x), int(base.y)), rng.randrange(1 << 252))]
+    while len(points) < count:
+        points.append(edwards_sum(points[-1], rng.choice(points[:-1])))
+    return points
+
+
+def small_edwards_points() -> list[Point]:
+    """The eight points of that curve whose orders divide 8."""
+    p = (1 << 255) - 19
+    order = (1 << 252) + 27742317777372353535851937790883648493
+    d, root = -121665 * pow(121666, -1, p) % p, pow(2, (p - 1) // 4, p)
+    for y in range(2, 100):
+        square = (y * y - 1) * pow(d * y * y + 1, -1, p) % p
+        x = pow(square, (p + 3) // 8, p)
+        if x * x % p != square:
+            x = x * root % p
+        small = edwards_multiple((x, y), order)
+        if x * x % p == square and edwards_multiple(small, 4) != (0, 1):
+            return [edwards_multiple(small, k) for k in range(8)]
+    raise AssertionError("no point of order 8 times a prime")

@@ -29,7 +29,9 @@ POINTS = {
     for doubles in (0, 1)
 }
 """The calls that add points: the number of the sum, the field's modulus, a, and the words of a coordinate."""
-GROUPS = (range(7, 10), range(10, 12), range(12, 14), range(14, 20), range(20, 22))
+ED25519, ED25519_ADD = (1 << 255) - 19, 22
+"""The modulus of its field, and the call that adds points of it."""
+GROUPS = (range(7, 10), range(10, 12), range(12, 14), range(14, 20), range(20, 22), range(22, 23))
 """The calls of each table that not every guest has."""
 
 
@@ -229,7 +231,7 @@ class Interpreter:
     def host(self) -> None:
         number, argument = self.read(17, "rs1"), self.read(10, "rs2")
         word = argument & M32
-        if number in range(6, 22) and argument not in (word, signed(word) & self.mask):
+        if number in range(6, 23) and argument not in (word, signed(word) & self.mask):
             raise Trapped(f"no operand at {argument:#x}")
         if number == 1:
             self.pc = 0
@@ -243,7 +245,7 @@ class Interpreter:
             word = self.cycle & M32
         elif number == 6:
             self.permute(word)
-        elif number in range(7, 22) and self._sets_number(number):
+        elif number in range(7, 23) and self._sets_number(number):
             self.compute(number, word)
         else:
             raise Trapped(f"unknown host call {number}")
@@ -281,7 +283,7 @@ class Interpreter:
             )
             self.touch(pointer, 0, words)
             self.touch(address, 2, [pointer, *state], [pointer, *compressed(state, schedule)])
-        elif number in POINTS:
+        elif number in POINTS or number == ED25519_ADD:
             self.add_points(number, address)
         else:
             self.multiply(address, number % 2 == 1, 8 if number < 12 else 12)
@@ -308,7 +310,7 @@ class Interpreter:
 
     def add_points(self, number: int, address: int) -> None:
         """A sum of the points at two addresses, or the double of one, in the place of the first."""
-        add, modulus, a, size = POINTS[number]
+        add, modulus, a, size = POINTS.get(number, (ED25519_ADD, ED25519, 0, 8))
         if number == add:
             first, second = pointers = self.operand(address, 2)
             other = self.operand(second, 2 * size)
@@ -316,7 +318,8 @@ class Interpreter:
             first, pointers, other = address, [], None
         point = self.operand(first, 2 * size)
         p, q = ((joined(each[:size]), joined(each[size:])) for each in (point, other or point))
-        total = self.point_sum(p, q if other else None, modulus, a)
+        edwards = number == ED25519_ADD
+        total = self.edwards_sum(p, q) if edwards else self.point_sum(p, q if other else None, modulus, a)
         if other:
             self.touch(second, 0, other)
             self.touch(address, 2, pointers)
@@ -333,6 +336,15 @@ class Interpreter:
         slope = rise * pow(run, -1, modulus) % modulus
         x3 = (slope * slope - x1 - x2) % modulus
         return x3, (slope * (x1 - x3) - y1) % modulus
+
+    def edwards_sum(self, p: tuple[int, int], q: tuple[int, int]) -> tuple[int, int]:
+        """p + q on Ed25519's curve (RFC 8032, 5.1.4), of any coordinates."""
+        (x1, y1), (x2, y2) = p, q
+        product = -121665 * pow(121666, -1, ED25519) * x1 * x2 * y1 * y2 % ED25519
+        if product in (1, ED25519 - 1):
+            raise Trapped("no sum by this formula")
+        x3 = (x1 * y2 + x2 * y1) * pow(1 + product, -1, ED25519) % ED25519
+        return x3, (y1 * y2 + x1 * x2) * pow(1 - product, -1, ED25519) % ED25519
 
     def operand(self, address: int, count: int) -> list[int]:
         """So many words of memory."""

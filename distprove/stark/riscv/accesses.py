@@ -6,11 +6,11 @@ It is named after the first of them, as keys have the name. The table that compu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from distprove.stark.air import Air, Bus, CppRows, Table
+from distprove.stark.air import Air, Bus, CppRows, Expression, Table
 from distprove.stark.riscv.buses import ACCESS, ACCESS_64, KECCAK, in_long_range
 from distprove.stark.riscv.calls import CALL_WORDS, KECCAK_CALL
 from distprove.stark.riscv.record import STATE_WORDS, U32, Record, Usage, Words64
@@ -55,6 +55,25 @@ class KeccakWords64Air(KeccakWordsAir):
 
     bus = ACCESS_64
     upper: Mapping[str, int] = {"upper": 0}
+
+
+def send_words(
+    t: Table,
+    times: Expression,
+    slot: int,
+    first: Expression,
+    before: Sequence[Expression],
+    after: Sequence[Expression] | None = None,
+) -> None:
+    """Send consecutive words that a call accesses, from the key `first` on, where `times` is 1.
+
+    The access is at `time` + 2 + `slot`, where the column `time` is the base time of the call's cycle. A call that only
+    reads the words has no `after`.
+    """
+    time = t.this.time + slot
+    for end, content in enumerate((before, before if after is None else after)):
+        for k, value in enumerate(content):
+            t.send(KECCAK, {"time": time, "end": end, "key": first + k, "value": value}, times=times)
 
 
 WORD_ROWS = CppRows(

@@ -21,12 +21,14 @@ POINT_CALLS = {
     **{"bn254_add": 18, "bn254_double": 19},
 }
 POINT_384_CALLS = {"bls12_381_add": 20, "bls12_381_double": 21}
+EDWARDS_CALLS = {"ed25519_add": 22}
 PRECOMPILES: Mapping[str, Mapping[str, int]] = {
     "sha256": SHA256_CALLS,
     "modular": MODULAR_CALLS,
     "modular384": MODULAR_384_CALLS,
     "points": POINT_CALLS,
     "points384": POINT_384_CALLS,
+    "edwards": EDWARDS_CALLS,
 }
 """The tables that only programs with a call of theirs have, by name, each with the calls that it answers."""
 ALL_CALLS = {
@@ -37,7 +39,7 @@ ALL_CALLS = {
 
 CALL_WORDS = {
     **{KECCAK_CALL: 50, 7: 25, 8: 64, 9: 73, 10: 36, 11: 44, 12: 52, 13: 64},
-    **{14: 34, 15: 16, 16: 34, 17: 16, 18: 34, 19: 16, 20: 50, 21: 24},
+    **{14: 34, 15: 16, 16: 34, 17: 16, 18: 34, 19: 16, 20: 50, 21: 24, 22: 34},
 }
 """The words that a call accesses, as riscv.h has them."""
 

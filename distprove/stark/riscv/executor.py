@@ -81,7 +81,11 @@ class Stop(enum.IntEnum):
     OVERLAP = 17, "a host call whose addend and modulus overlap"
     QUOTIENT = 18, "a product modulo a number that neither factor is below: its quotient has more bits than they"
     COORDINATE = 19, "a sum of points with a coordinate that is not below the field's modulus"
-    NO_SUM = 20, "a sum of points that the formula does not give: two points with one x, or a point to double with y 0"
+    NO_SUM = (
+        20,
+        "a sum of points that the formula does not give: two points with one x, a point to double with y 0, or points "
+        "off the curve of Ed25519",
+    )
 
 
 _ABOUT = {

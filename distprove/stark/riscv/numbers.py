@@ -69,7 +69,7 @@ def order_columns(words: int) -> dict[str, int]:
 def constrain_below(
     t: Table,
     number: Sequence[Expression],
-    bound: Sequence[Expression],
+    bound: Sequence[Value],
     columns: tuple[Sequence[Expression], Sequence[Expression], Sequence[Expression]],
     on: Expression,
     without: Value = 0,

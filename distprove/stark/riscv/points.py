@@ -27,8 +27,8 @@ import numpy as np
 
 from distprove.stark.air import Air, CppRows, Expression, Table, total
 from distprove.stark.air.definition import Value
-from distprove.stark.riscv.accesses import accesses_of, calls_of_number
-from distprove.stark.riscv.buses import HOST, KECCAK, in_range, words
+from distprove.stark.riscv.accesses import accesses_of, calls_of_number, send_words
+from distprove.stark.riscv.buses import HOST, in_range, words
 from distprove.stark.riscv.calls import POINT_384_CALLS, POINT_CALLS
 from distprove.stark.riscv.numbers import constrain_below, constrain_zero, order_columns, product_of, square_of
 from distprove.stark.riscv.record import Record, Words64
@@ -178,16 +178,9 @@ class PointsAir(Air):
         address = 4 * row.key
         call = {"call": numbered + row.doubles, "argument": address, "time": row.time, "result": address, "exit": 0}
         t.receive(HOST, call, times=on, at_most=1)
-        accessed = (
-            (row.adds, q, -2, numbers["x2"] + numbers["y2"], None),
-            (row.adds, row.key, 0, list(row.pointers), None),
-            (on, p, 1, numbers["x1"] + numbers["y1"], numbers["x3"] + numbers["y3"]),
-        )
-        for times, first, slot, before, after in accessed:
-            for end, content in enumerate((before, after or before)):
-                for k, value in enumerate(content):
-                    sent = {"time": row.time + slot, "end": end, "key": first + k, "value": value}
-                    t.send(KECCAK, sent, times=times)
+        send_words(t, row.adds, -2, q, numbers["x2"] + numbers["y2"])
+        send_words(t, row.adds, 0, row.key, list(row.pointers))
+        send_words(t, on, 1, p, numbers["x1"] + numbers["y1"], numbers["x3"] + numbers["y3"])
 
 
 class Points384Air(PointsAir):

@@ -8,6 +8,7 @@ from functools import partial
 
 from distprove.stark.air import Air, CppRows
 from distprove.stark.riscv.calls import PRECOMPILES
+from distprove.stark.riscv.edwards import EDWARDS_ROWS, EdwardsAir, edwards_inputs
 from distprove.stark.riscv.keccak import some
 from distprove.stark.riscv.modular import Modular384Air, ModularAir, modular_inputs, rows_of
 from distprove.stark.riscv.points import Points384Air, PointsAir, point_inputs, point_rows
@@ -66,5 +67,6 @@ TABLES: Mapping[str, Precompile] = {
         _modular(Modular384Air()),
         _points(PointsAir()),
         _points(Points384Air()),
+        Precompile(EdwardsAir(), EDWARDS_ROWS, 1, edwards_inputs),
     )
 }

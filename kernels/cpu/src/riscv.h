@@ -28,10 +28,10 @@ enum Call : u32 {
   KECCAK_F = 6, SHA256_BLOCK, SHA256_EXTEND, SHA256_COMPRESS,
   MULTIPLY, MULTIPLY_ADD, MULTIPLY_384, MULTIPLY_ADD_384,
   SECP256K1_ADD, SECP256K1_DOUBLE, SECP256R1_ADD, SECP256R1_DOUBLE, BN254_ADD, BN254_DOUBLE,
-  BLS12_381_ADD, BLS12_381_DOUBLE, HOST_CALLS
+  BLS12_381_ADD, BLS12_381_DOUBLE, ED25519_ADD, HOST_CALLS
 };
 constexpr u32 CALL_WORDS[HOST_CALLS] = {0,  0,  0,  0,  0,  0,  STATE_WORDS, 25, 64, 73, 36,
-                                        44, 52, 64, 34, 16, 34, 16,          34, 16, 50, 24};
+                                        44, 52, 64, 34, 16, 34, 16,          34, 16, 50, 24, 34};
 
 // A segment ends behind such a call if a table of one call more could have more rows than the largest table beside it: a
 // row for each cycle, and ROWS_ALWAYS that a segment has in any case. Rows are those of a call in the table that computes

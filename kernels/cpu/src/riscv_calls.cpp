@@ -153,7 +153,7 @@ bool Machine::full(u64 cycles) const {
   for (u32 call = SECP256K1_ADD; call <= BN254_DOUBLE; ++call) points += calls[call];
   const u64 most = std::max({(u64)calls[MULTIPLY] + calls[MULTIPLY_ADD],
                              (u64)calls[MULTIPLY_384] + calls[MULTIPLY_ADD_384], points,
-                             (u64)calls[BLS12_381_ADD] + calls[BLS12_381_DOUBLE]});
+                             (u64)calls[BLS12_381_ADD] + calls[BLS12_381_DOUBLE], (u64)calls[ED25519_ADD]});
   u64 words = CALL_WORDS[SHA256_COMPRESS];
   for (u32 call = KECCAK_F; call < HOST_CALLS; ++call) words += (u64)CALL_WORDS[call] * calls[call];
   const u64 rows = std::max({KECCAK_ROWS * (calls[KECCAK_F] + 1), SHA256_ROWS * (hashes + 1), most + 1, words});

@@ -1,4 +1,5 @@
-// Sums of points by the chord and tangent rule of short Weierstrass curves (SEC 1, 2.2.1).
+// Sums of points by the chord and tangent rule of short Weierstrass curves (SEC 1, 2.2.1), and by the addition law of Ed25519
+// (RFC 8032, 5.1.4).
 #include "riscv_points.h"
 
 #include <array>
@@ -30,6 +31,9 @@ class PrimeField {
     multiply_add<WORDS>(a.data(), b.data(), nullptr, modulus_.data(), out.data());
     return out;
   }
+
+  // Of any number.
+  Number reduce(const Number& a) const { return multiply(a, small(1)); }
 
   Number add(const Number& a, const Number& b) const {
     Number out;
@@ -128,6 +132,26 @@ PointFault weierstrass(const std::array<u32, WORDS>& modulus, const std::array<u
   return PointFault::NONE;
 }
 
+// -x^2 + y^2 = 1 + d x^2 y^2 over the field with this modulus.
+PointFault edwards(const std::array<u32, 8>& modulus, const std::array<u32, 8>& d, const u32* p, const u32* q, u32* sum) {
+  using Field = PrimeField<8>;
+  using Number = Field::Number;
+  const Field f(modulus);
+  const Number x1 = f.reduce(number_at<8>(p)), y1 = f.reduce(number_at<8>(p + 8));
+  const Number x2 = f.reduce(number_at<8>(q)), y2 = f.reduce(number_at<8>(q + 8));
+  const Number one = Field::small(1), xx = f.multiply(x1, x2), yy = f.multiply(y1, y2);
+  const Number product = f.multiply(f.multiply(xx, yy), d);
+  const Number over = f.add(one, product), under = f.subtract(one, product), both = f.multiply(over, under);
+  if (both == Number{}) return PointFault::NO_SUM;
+  const Number inverse = f.inverse(both);
+  const Number cross = f.add(f.multiply(x1, y2), f.multiply(x2, y1));
+  const Number x3 = f.multiply(f.multiply(cross, under), inverse);
+  const Number y3 = f.multiply(f.multiply(f.add(yy, xx), over), inverse);
+  std::copy(x3.begin(), x3.end(), sum);
+  std::copy(y3.begin(), y3.end(), sum + 8);
+  return PointFault::NONE;
+}
+
 using Number256 = std::array<u32, 8>;
 using Number384 = std::array<u32, 12>;
 
@@ -139,6 +163,10 @@ constexpr Number256 BN254_P = {0xd87cfd47, 0x3c208c16, 0x6871ca8d, 0x97816a91,
                                0x8181585d, 0xb85045b6, 0xe131a029, 0x30644e72};
 constexpr Number384 BLS12_381_P = {0xffffaaab, 0xb9feffff, 0xb153ffff, 0x1eabfffe, 0xf6b0f624, 0x6730d2a0,
                                    0xf38512bf, 0x64774b84, 0x434bacd7, 0x4b1ba7b6, 0x397fe69a, 0x1a0111ea};
+constexpr Number256 ED25519_P = {0xffffffed, 0xffffffff, 0xffffffff, 0xffffffff,
+                                 0xffffffff, 0xffffffff, 0xffffffff, 0x7fffffff};
+constexpr Number256 ED25519_D = {0x135978a3, 0x75eb4dca, 0x4141d8ab, 0x00700a4d,
+                                 0x7779e898, 0x8cc74079, 0x2b6ffe73, 0x52036cee};
 
 }  // namespace
 
@@ -150,8 +178,10 @@ PointFault add_points(Curve curve, const u32* p, const u32* q, u32* sum) {
       return weierstrass<8>(SECP256R1_P, SECP256R1_A, p, q, sum);
     case Curve::BN254:
       return weierstrass<8>(BN254_P, {}, p, q, sum);
-    default:
+    case Curve::BLS12_381:
       return weierstrass<12>(BLS12_381_P, {}, p, q, sum);
+    default:
+      return edwards(ED25519_P, ED25519_D, p, q, sum);
   }
 }
 

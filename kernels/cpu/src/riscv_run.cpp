@@ -486,7 +486,8 @@ ECALL_: {
     case BN254_ADD:
     case BN254_DOUBLE:
     case BLS12_381_ADD:
-    case BLS12_381_DOUBLE: {
+    case BLS12_381_DOUBLE:
+    case ED25519_ADD: {
       if (!(answered_ >> call & 1)) TRAP(Stop::UNKNOWN_CALL, call);
       if (DP_RARE(far)) TRAP(Stop::BEYOND, x[10]);
       Taken taken;

@@ -37,8 +37,8 @@ def idle() -> list[int]:
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Multiplies, permutes, hashes, makes products and doubles points in its middle; a word of a result is written to
-    the output. Nothing divides."""
+    """Multiplies, permutes, hashes, makes products, and doubles and adds points in its middle; a word of a result is
+    written to the output. Nothing divides."""
     permutes = [*li(10, DATA), *call(6), load("lw", 10, 10, 12), *call(2)]
     used = [*li(8, DATA), op("mul", 9, 6, 6), op("xor", 9, 9, 6), store("sb", 9, 8), op("sll", 9, 9, 6), *permutes]
     used += [*li(10, DATA), *call(8), *li(10, DATA + 0x600), *li(11, DATA + 0x400)]
@@ -46,6 +46,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> str:
     used += [*call(10), *call(12)]
     for number, point, y in ((15, DATA + 0x500, 32), (21, DATA + 0x700, 48)):
         used += [*li(10, point), store("sw", 11, 10, y), *call(number)]
+    used += [*li(10, DATA + 0x640), *li(11, DATA + 0x500), store("sw", 11, 10), store("sw", 11, 10, 4), *call(22)]
     path = tmp_path_factory.mktemp("levelled") / "guest.elf"
     over_a_cut = [imm("addi", 6, 6, 0)] * 30
     code = [*idle(), *over_a_cut, *used, *idle(), *leave(7)]

@@ -18,7 +18,7 @@ from tests.cli.conftest import run as run_command
 from tests.stark.riscv.test_guests import GUESTS
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import run
-from tests.support.riscv_programs import CORNERS_64, hashing, multiplying, permuting, random_program_64
+from tests.support.riscv_programs import CORNERS_64, adding, hashing, multiplying, permuting, random_program_64
 from tests.support.riscv_traces import AIRS_OF, LAYOUT, job_of
 
 INPUT = bytes(range(64))
@@ -66,8 +66,14 @@ def test_operations_on_corner_values(names: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "image",
-    [permuting(2), hashing(7, 8, 9), multiplying(5, 7, 1 << 200, (1 << 255) - 19)],
-    ids=["Keccak-f", "SHA-256", "products"],
+    [
+        permuting(2),
+        hashing(7, 8, 9),
+        multiplying(5, 7, 1 << 200, (1 << 255) - 19),
+        adding(14, (2, 3), (4, 5)),
+        adding(22, (2, 3), (4, 5)),
+    ],
+    ids=["Keccak-f", "SHA-256", "products", "points", "Ed25519"],
 )
 def test_calls(image: Image) -> None:
     """The same words are programs of RV64IM, too."""

@@ -16,7 +16,9 @@ import pytest
 from distprove.stark.air import Air
 from distprove.stark.air.definition import Definition, trace_air
 from distprove.stark.air.expression import MAIN
+from distprove.stark.riscv import edwards
 from distprove.stark.riscv.buses import LOOKUP
+from distprove.stark.riscv.edwards import EdwardsAir
 from distprove.stark.riscv.modular import Modular384Air, ModularAir
 from distprove.stark.riscv.points import CARRY_BITS, EQUATIONS, Points384Air, PointsAir
 from kernels.interface.row_program import Op
@@ -94,12 +96,13 @@ CASES: list[tuple[Air, Mapping[str, int]]] = [
         for curve in range(len(air.curves))
         for doubles in (0, 1)
     ),
+    (EdwardsAir(), {"on": 1}),
 ]
 """Tables, each with the flags of a kind of row in use."""
-EQUATIONS_OF = {"modular": ("product",), "points": EQUATIONS}
-MEMORY_OF = {"modular": "addend", "points": "y2"}
+EQUATIONS_OF = {"modular": ("product",), "points": EQUATIONS, "edwards": edwards.EQUATIONS}
+MEMORY_OF = {"modular": ["addend"], "points": ["y2"], "edwards": []}
 """The columns that have words of memory, which other tables keep below 2^32."""
-CARRIES_OF = {"modular": 22, "points": CARRY_BITS}
+CARRIES_OF = {"modular": 22, "points": CARRY_BITS, "edwards": edwards.CARRY_BITS}
 
 
 def shown(value: object) -> str:
@@ -109,7 +112,7 @@ def shown(value: object) -> str:
 
 def cells_of(definition: Definition, flags: Mapping[str, int]) -> dict[int, Range]:
     """The ranges of the columns in rows with these flags."""
-    memory = columns(definition, MEMORY_OF[definition.name.removesuffix("384")])
+    memory = [column for name in MEMORY_OF[definition.name.removesuffix("384")] for column in columns(definition, name)]
     cells = {**boolean(definition), **looked_up(definition), **dict.fromkeys(memory, WORD)}
     for name, flag in flags.items():
         own = columns(definition, name)
@@ -147,10 +150,17 @@ def test_every_carry_has_room(air: Air, flags: Mapping[str, int]) -> None:
     cells |= {**dict.fromkeys(low, (0, 0)), **dict.fromkeys(high, (half >> 16, half >> 16))}  # no carry
     found = ranges(definition, cells)
     nodes = {constraint.name: constraint.node for constraint in definition.constraints}
+    count = len(low) // len(EQUATIONS_OF[name])
     for equation in EQUATIONS_OF[name]:
+        bounds = [cast(Range, found[nodes[f"{equation} {k}"]]) for k in range(count)]
         carry = 0, 0
-        for k in range(len(low) // len(EQUATIONS_OF[name])):
-            bound = found[nodes[f"{equation} {k}"]]
-            assert bound is not None
+        if name == "edwards":
+            # The quotient leaves the highest word in place of a carry, and enters the lowest one 19 times.
+            least, most = (sum(bound[end] << 32 * k for k, bound in enumerate(bounds)) for end in (0, 1))
+            quotient = -(-least // edwards.MODULUS), most // edwards.MODULUS
+            assert -half <= quotient[0] <= quotient[1] < half, equation
+            carry = 19 * quotient[0], 19 * quotient[1]
+            bounds.pop()
+        for k, bound in enumerate(bounds):
             carry = -(-(bound[0] + carry[0]) >> 32), bound[1] + carry[1] >> 32
             assert -half <= carry[0] <= carry[1] < half, (equation, k)

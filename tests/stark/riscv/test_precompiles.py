@@ -27,7 +27,7 @@ from tests.stark.riscv.test_machine import proven
 from tests.stark.test_proofs import check as verify
 from tests.support import riscv_asm as asm
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, elf_file
-from tests.support.riscv_oracle import BLS12_381, P256, POINTS, SECP256K1, Interpreter, Trapped, run
+from tests.support.riscv_oracle import BLS12_381, ED25519_ADD, P256, POINTS, SECP256K1, Interpreter, Trapped, run
 from tests.support.riscv_programs import (
     ADDEND,
     DATA,
@@ -67,7 +67,7 @@ NUMBERS = st.sampled_from([0, 1, MOST, SECP256K1, P256, 1 << 255, 1 << 32]) | st
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(range(7, 22)), PLACES), min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from(range(7, 23)), PLACES), min_size=1, max_size=3),
     st.lists(PLACES, min_size=4, max_size=4),
     st.lists(NUMBERS, min_size=8, max_size=8),
     st.sampled_from([1, 3, 1000]),
@@ -223,7 +223,11 @@ def test_a_guest_has_the_tables_of_its_calls() -> None:
             ]
     several = of_words(*asm.call(12), *asm.call(11), *asm.call(7))
     assert Fixed.of(several).precompiles == ("sha256", "modular", "modular384")
-    assert Fixed.of(of_words(*asm.call(21), *asm.call(17))).precompiles == ("points", "points384")
+    assert Fixed.of(of_words(*asm.call(22), *asm.call(21), *asm.call(17))).precompiles == (
+        "points",
+        "points384",
+        "edwards",
+    )
 
 
 def test_names_tell_the_tables() -> None:
@@ -250,7 +254,7 @@ def test_a_table_without_a_call_is_absent() -> None:
     assert {flags[0] for flags in present} == {False, True}
 
 
-@pytest.mark.parametrize("number", [7, 9, 10, 12, 15, 21])
+@pytest.mark.parametrize("number", [7, 9, 10, 12, 15, 21, 22])
 def test_many_calls_end_a_segment(number: int) -> None:
     """No table of theirs has more rows than the largest other one, however densely they are made."""
     data = {DATA: MESSAGE, FACTORS: RESULT, FACTORS + 4: X, FACTORS + 8: Y}
@@ -279,7 +283,9 @@ def test_words_of_calls_are_those_of_the_tables() -> None:
     for number in (number for calls in PRECOMPILES.values() for number in calls.values()):
         words = 8 if number < 12 else 12
         image = multiplying(1, 1, 1 if number % 2 else None, 3, words=words) if number > 9 else hashing(number)
-        if number in POINTS:
+        if number == ED25519_ADD:
+            image = adding(number, (2, 3), (4, 5))
+        elif number in POINTS:
             image = adding(number, (2, 3), None if number % 2 else (4, 5), words=POINTS[number][3])
         (record,) = run(image).records
         assert len(record.accesses) == CALL_WORDS[number]
@@ -288,13 +294,17 @@ def test_words_of_calls_are_those_of_the_tables() -> None:
 KEYS = {
     "fibonacci": "9764d2728d8da01d9a3b8e06aa3b4392c9ebe714efd4a032a2f936acd91bfb38",
     "json": "93c3155cbb648b9d92427cab7cb6caf6cb02c42d08b2090e89df4f0a97c93524",
+    "ecdsa_points": "e931644738b171986667828d5202fe5da3b42443ab0534e8e79c75d4eacf6842",
     "keccak_f": "26999f43fa236ecacd7909d986e26ccac4118fedfbe906d4a83ad7a9c71e9b5a",
 }
 
 
 @pytest.mark.parametrize("name", KEYS)
 def test_other_guests_keep_their_keys(name: str, tmp_path: Path) -> None:
-    """What they were before there were these calls. `json` has a call's number in a7, for another purpose."""
+    """What they were before there were these calls, and `ecdsa_points` before there was that for Ed25519.
+
+    `json` has a call's number in a7, for another purpose.
+    """
     path = tmp_path / "vk"
     done = command("key", "riscv", "--elf", str(GUESTS / f"{name}.elf"), "--queries", "114", "--out", str(path))
     assert done.exit_code == 0, done.output
@@ -309,6 +319,7 @@ def test_other_guests_keep_their_keys(name: str, tmp_path: Path) -> None:
         multiplying(BLS12_381 - 1, MOST, MOST, BLS12_381, words=12),
         adding(16, (2, 3), (4, 5)),
         adding(21, (2, 3), words=12),
+        adding(22, (2, 3), (4, 5)),
     ],
     ids=list(PRECOMPILES),
 )
