@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from Crypto.Hash import keccak
+from Crypto.PublicKey import ECC
+from Crypto.Signature import eddsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from py_ecc import bls12_381, bn128
@@ -228,7 +230,7 @@ def test_no_call_of_rv64im_takes_memory_beyond_32_bits_for_another_place() -> No
 
 
 CURVES = [secp256k1_points, p256_points, pairing_points(bn128), None, pairing_points(bls12_381)]
-"""In the order of curves.h; the guest of Ed25519 has a test of its own."""
+"""In the order of curves.h; Ed25519 has a test of its own."""
 
 
 def sums(name: str, curve: int, p: tuple[int, int], q: tuple[int, int]) -> tuple[int, list[int]]:
@@ -258,3 +260,56 @@ def test_sums_of_points(name: str, curve: int) -> None:
 def test_sums_of_points_of_ed25519(name: str) -> None:
     for p, q in ed25519_pairs():
         assert sums(name, 3, p, q) == (0, [*edwards_sum(p, q), *edwards_sum(p, p)])
+    modulus = (1 << 255) - 19
+    d = -121665 * pow(121666, -1, modulus)
+    for product in (1, -1):
+        with pytest.raises(Trap, match="a sum of points that the formula does not give"):
+            sums(name, 3, (2, 3), (5, product * pow(d * 2 * 3 * 5, -1, modulus) % modulus))
+
+
+SIGNED = [
+    (
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b",
+        "",
+    ),
+    (
+        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
+        "72",
+    ),
+    (
+        "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+        "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a",
+        "af82",
+    ),
+]
+"""Tests 1 to 3 of RFC 8032, 7.1: public key, signature and message."""
+
+
+@pytest.mark.parametrize("name", ["eddsa", "eddsa64"])
+def test_eddsa(name: str) -> None:
+    verifier = guest(name)
+
+    def verified(key: bytes, signature: bytes, message: bytes) -> bool:
+        outcome = run(verifier, public=key + signature + message)
+        assert outcome.exit_code == 0
+        assert outcome.cycles < 60_000 + 200 * len(message)
+        (answer,) = words(outcome.output)
+        return bool(answer)
+
+    for texts in SIGNED:
+        key, signature, message = (bytes.fromhex(text) for text in texts)
+        assert verified(key, signature, message)
+        assert not verified(key, signature, message + b"x")
+    rng, order = random.Random(8), (1 << 252) + 27742317777372353535851937790883648493
+    for size in (3, 47, 48, 200, 1000):
+        secret, message = ECC.construct(curve="Ed25519", seed=rng.randbytes(32)), rng.randbytes(size)
+        key = secret.public_key().export_key(format="raw")
+        signature = eddsa.new(secret, "rfc8032").sign(message)
+        assert verified(key, signature, message)
+        at = rng.randrange(64)
+        assert not verified(key, signature[:at] + bytes([signature[at] ^ 1]) + signature[at + 1 :], message)
+        assert not verified(bytes([key[0] ^ 1]) + key[1:], signature, message)
+        beyond = int.from_bytes(signature[32:], "little") + order  # the same, were it not refused
+        assert not verified(key, signature[:32] + beyond.to_bytes(32, "little"), message)

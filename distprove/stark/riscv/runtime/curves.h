@@ -101,7 +101,7 @@ static inline void field_invert(Field* f, uint32_t* out, const uint32_t* x) {
   field_multiply_reduced(f, out, result, f->one);
 }
 
-// p += q of a curve y^2 = x^3 + a x + b, affine. Points with one x are a trap, and coordinates that are not reduced.
+// p += q, affine. But for Ed25519, points with one x are a trap, and coordinates that are not reduced.
 static inline void point_add(Curve curve, uint32_t* p, const uint32_t* q) {
   if (curve == SECP256K1)
     secp256k1_add(p, q);
@@ -109,11 +109,13 @@ static inline void point_add(Curve curve, uint32_t* p, const uint32_t* q) {
     secp256r1_add(p, q);
   else if (curve == BN254)
     bn254_add(p, q);
+  else if (curve == ED25519)
+    ed25519_add(p, q);
   else
     bls12_381_add(p, q);
 }
 
-// p += p. A point of order 2 is a trap.
+// p += p. But for Ed25519, a point of order 2 is a trap.
 static inline void point_double(Curve curve, uint32_t* p) {
   if (curve == SECP256K1)
     secp256k1_double(p);
@@ -121,32 +123,45 @@ static inline void point_double(Curve curve, uint32_t* p) {
     secp256r1_double(p);
   else if (curve == BN254)
     bn254_double(p);
+  else if (curve == ED25519)
+    ed25519_add(p, p);
   else
     bls12_381_double(p);
 }
 
-// p += q on the twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2, affine. 0 for points that are not on the curve, and have no
-// sum by this formula.
-static inline int edwards_add(Field* f, uint32_t* p, const uint32_t* q) {
-  FieldNumber d, cross, part, x, y, both, under;
+// The x of the point of Ed25519 with this y, and with `sign` as the lowest bit of x (RFC 8032, 5.1.3). y need not be reduced, and x = 0
+// has both signs. 0 for a y of no point.
+static inline int edwards_decompress(Field* f, uint32_t* x, const uint32_t* y, uint32_t sign) {
+  FieldNumber u, v, d, third, power, root, square;
   field_set(d, 0x135978a3, 0x75eb4dca, 0x4141d8ab, 0x00700a4d, 0x7779e898, 0x8cc74079, 0x2b6ffe73, 0x52036cee);
-  field_multiply(f, cross, p, q + f->words);
-  field_multiply(f, part, q, p + f->words);
-  field_add(f, x, cross, part);
-  field_multiply_reduced(f, d, d, cross);
-  field_multiply_reduced(f, d, d, part);
-  field_multiply(f, y, p + f->words, q + f->words);
-  field_multiply(f, part, p, q);
-  field_add(f, y, y, part);
-  field_add(f, part, d, f->one);
-  field_subtract(f, under, f->one, d);
-  field_multiply_reduced(f, both, part, under);
-  if (field_is_zero(f, both)) return 0;
-  field_invert(f, both, both);
-  field_multiply_reduced(f, x, x, under);
-  field_multiply_reduced(f, y, y, part);
-  field_multiply_reduced(f, p, x, both);
-  field_multiply_reduced(f, p + f->words, y, both);
+  field_multiply(f, u, y, y);
+  field_multiply_reduced(f, v, u, d);
+  field_add(f, v, v, f->one);
+  field_subtract(f, u, u, f->one);
+  // x = u v^3 (u v^7)^((q - 5) / 8), where the exponent is 2^252 - 3
+  field_multiply_reduced(f, third, v, v);
+  field_multiply_reduced(f, third, third, v);
+  field_multiply_reduced(f, power, third, third);
+  field_multiply_reduced(f, power, power, v);
+  field_multiply_reduced(f, power, power, u);
+  for (int i = 0; i < 8; ++i) root[i] = power[i];
+  for (int i = 250; i >= 0; --i) {
+    field_multiply_reduced(f, root, root, root);
+    if (i != 1) field_multiply_reduced(f, root, root, power);
+  }
+  field_multiply_reduced(f, root, root, third);
+  field_multiply_reduced(f, root, root, u);
+  field_multiply_reduced(f, square, root, root);
+  field_multiply_reduced(f, square, square, v);
+  field_subtract(f, third, square, u);
+  if (!field_is_zero(f, third)) {
+    field_add(f, third, square, u);
+    if (!field_is_zero(f, third)) return 0;
+    field_set(d, 0x4a0ea0b0, 0xc4ee1b27, 0xad2fe478, 0x2f431806, 0x3dfbd7a7, 0x2b4d0099, 0x4fc1df0b, 0x2b832480);
+    field_multiply_reduced(f, root, root, d);
+  }
+  if ((root[0] & 1) != sign) field_multiply_reduced(f, root, root, f->minus_one);
+  for (int i = 0; i < 8; ++i) x[i] = root[i];
   return 1;
 }
 

@@ -25,6 +25,7 @@ enum {
   GUEST_BN254_DOUBLE = 19,
   GUEST_BLS12_381_ADD = 20,
   GUEST_BLS12_381_DOUBLE = 21,
+  GUEST_ED25519_ADD = 22,
 };
 
 static inline uint32_t guest_call(uint32_t number, uint32_t argument) {
@@ -131,16 +132,21 @@ typedef struct {
 
 // CURVE_add(p, q): p += q. CURVE_double(p): p += p. A point is x and then y, the lowest word of each first: 16 words, or 24 of
 // BLS12-381. A coordinate that is not below the field's modulus is a trap; so are p and q with one x, and a double with y = 0.
-#define GUEST_CURVE(curve, CURVE)                                                       \
+// ed25519_add(p, q) is the sum of any two points of Ed25519, equal ones, too. Its coordinates may be any numbers, and the sum's
+// are below the modulus. A trap are only points that are not on the curve, and have no sum by the formula.
+#define GUEST_SUM(curve, CURVE)                                                         \
   static inline void curve##_add(uint32_t* p, const uint32_t* q) {                      \
     PointSum sum = {guest_address(p), guest_address(q)};                                \
     GUEST_COMPUTE(GUEST_##CURVE##_ADD, &sum);                                           \
-  }                                                                                     \
+  }
+#define GUEST_CURVE(curve, CURVE)                                                       \
+  GUEST_SUM(curve, CURVE)                                                               \
   static inline void curve##_double(uint32_t* p) { GUEST_COMPUTE(GUEST_##CURVE##_DOUBLE, p); }
 GUEST_CURVE(secp256k1, SECP256K1)
 GUEST_CURVE(secp256r1, SECP256R1)
 GUEST_CURVE(bn254, BN254)
 GUEST_CURVE(bls12_381, BLS12_381)
+GUEST_SUM(ed25519, ED25519)
 
 // Write `size` bytes to the public output, filled up with zeros to a multiple of four.
 static inline void write_bytes(const void* from, size_t size) {

@@ -39,6 +39,7 @@ const SECP256K1_ADD: u32 = 14;
 const SECP256R1_ADD: u32 = 16;
 const BN254_ADD: u32 = 18;
 const BLS12_381_ADD: u32 = 20;
+const ED25519_ADD: u32 = 22;
 
 fn call(number: u32, argument: u32) -> u32 {
     let result;
@@ -155,14 +156,16 @@ impl<const N: usize> Modulus<N> {
 /// A point of a curve: x and then y, the lowest word of each first.
 pub type Point<const N: usize> = [[u32; N]; 2];
 
-/// Sums of affine points of a curve with coordinates of N words. `ADD` is the number of its host call; the next one doubles.
-/// A coordinate that is not below the field's modulus is a trap; so are two points with one x, and a double with y = 0.
+/// Sums of affine points of a curve with coordinates of N words. `ADD` is the number of its host call; the next one doubles, but
+/// for `Ed25519`, which adds equal points, too. Of the other curves a coordinate that is not below the field's modulus is a trap;
+/// so are two points with one x, and a double with y = 0. Of `Ed25519` points off the curve without a sum are one.
 pub struct Curve<const ADD: u32, const N: usize>;
 
 pub type Secp256k1 = Curve<SECP256K1_ADD, 8>;
 pub type Secp256r1 = Curve<SECP256R1_ADD, 8>;
 pub type Bn254 = Curve<BN254_ADD, 8>;
 pub type Bls12381 = Curve<BLS12_381_ADD, 12>;
+pub type Ed25519 = Curve<ED25519_ADD, 8>;
 
 #[repr(C)]
 struct PointSum {
@@ -170,7 +173,7 @@ struct PointSum {
     q: u32,
 }
 
-macro_rules! curve {
+macro_rules! add {
     ($add:ident, $words:literal) => {
         impl Curve<$add, $words> {
             /// p += q.
@@ -178,7 +181,13 @@ macro_rules! curve {
                 let mut sum = PointSum { p: address(p), q: address(q) };
                 compute::<$add, _>(&mut sum);
             }
+        }
+    };
+}
 
+macro_rules! double {
+    ($add:ident, $words:literal) => {
+        impl Curve<$add, $words> {
             /// p += p.
             pub fn double(p: &mut Point<$words>) {
                 compute::<{ $add + 1 }, _>(p);
@@ -187,10 +196,15 @@ macro_rules! curve {
     };
 }
 
-curve!(SECP256K1_ADD, 8);
-curve!(SECP256R1_ADD, 8);
-curve!(BN254_ADD, 8);
-curve!(BLS12_381_ADD, 12);
+add!(SECP256K1_ADD, 8);
+add!(SECP256R1_ADD, 8);
+add!(BN254_ADD, 8);
+add!(BLS12_381_ADD, 12);
+add!(ED25519_ADD, 8);
+double!(SECP256K1_ADD, 8);
+double!(SECP256R1_ADD, 8);
+double!(BN254_ADD, 8);
+double!(BLS12_381_ADD, 12);
 
 /// The private input, which must be read once.
 pub fn read_private() -> Vec<u8> {

@@ -255,57 +255,16 @@ static void add_on(Curve curve, Word first, Word second, uint32_t code) {
   put_back(first, p, words);
 }
 
-static void add_edwards_on(Word first, Word second, uint32_t code) {
+// The x of the point of Ed25519 whose y lies behind it. As for SP1, y need not be reduced; a y of no point has no x. Inlined, it would
+// make each call save seven more registers.
+__attribute__((noinline)) static void decompress_edwards(Word address, Word sign, uint32_t code) {
   Field field;
   field_open(&field, ED25519);
-  must_have_words(first, 64, code);
-  must_have_words(second, 64, code);
-  uint32_t room[16], other[16];
-  uint32_t* const p = near(room, first, 16);
-  if (!edwards_add(&field, p, near(other, second, 16))) refuse(code);
-  put_back(first, p, 16);
-}
-
-// The x of the point of Ed25519 whose y lies behind it, with `sign` as its lowest bit (RFC 8032, 5.1.3). As for SP1, y need not be
-// reduced, and 0 has both signs; a y of no point has no x.
-static void decompress_edwards(Word address, Word sign, uint32_t code) {
-  Field field;
-  Field* const f = &field;
-  field_open(f, ED25519);
   must_have_words(address, 64, code);
   if (sign > 1) refuse(code);
   uint32_t room[8];
-  const uint32_t* const y = near(room, address + 32, 8);
-  FieldNumber u, v, d, third, power, x;
-  field_set(d, 0x135978a3, 0x75eb4dca, 0x4141d8ab, 0x00700a4d, 0x7779e898, 0x8cc74079, 0x2b6ffe73, 0x52036cee);
-  field_multiply(f, u, y, y);
-  field_multiply_reduced(f, v, u, d);
-  field_add(f, v, v, f->one);
-  field_subtract(f, u, u, f->one);
-  // x = u v^3 (u v^7)^((q - 5) / 8), where the exponent is 2^252 - 3
-  field_multiply_reduced(f, third, v, v);
-  field_multiply_reduced(f, third, third, v);
-  field_multiply_reduced(f, power, third, third);
-  field_multiply_reduced(f, power, power, v);
-  field_multiply_reduced(f, power, power, u);
-  for (int i = 0; i < 8; ++i) x[i] = power[i];
-  for (int i = 250; i >= 0; --i) {
-    field_multiply_reduced(f, x, x, x);
-    if (i != 1) field_multiply_reduced(f, x, x, power);
-  }
-  field_multiply_reduced(f, x, x, third);
-  field_multiply_reduced(f, x, x, u);
-  FieldNumber square;
-  field_multiply_reduced(f, square, x, x);
-  field_multiply_reduced(f, square, square, v);
-  field_subtract(f, third, square, u);
-  if (!field_is_zero(f, third)) {
-    field_add(f, third, square, u);
-    if (!field_is_zero(f, third)) refuse(code);
-    field_set(d, 0x4a0ea0b0, 0xc4ee1b27, 0xad2fe478, 0x2f431806, 0x3dfbd7a7, 0x2b4d0099, 0x4fc1df0b, 0x2b832480);
-    field_multiply_reduced(f, x, x, d);
-  }
-  if ((x[0] & 1) != sign) field_multiply_reduced(f, x, x, f->minus_one);
+  FieldNumber x;
+  if (!edwards_decompress(&field, x, near(room, address + 32, 8), sign)) refuse(code);
   put_back(address, x, 8);
 }
 
@@ -434,7 +393,7 @@ Word answer(Word first, Word second, Word third, Word fourth, Word fifth, Word n
       decompress_edwards(first, second, code);
       return code;
     case ED_ADD:
-      add_edwards_on(first, second, code);
+      add_on(ED25519, first, second, code);
       return code;
     case BN254_FP_ADD ... BN254_FP2_MUL:
     case BLS12381_FP_ADD ... BLS12381_FP2_MUL:
