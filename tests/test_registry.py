@@ -55,7 +55,7 @@ OF_ONE_SYSTEM = (
     *(
         f"distprove/measure/{name}"
         for name in (
-            *("campaign/", "filecoin.py", "groth16.py", "openvm_profile.py", "openvm_segments.py"),
+            *("campaign/", "filecoin.py", "first_proof.py", "groth16.py", "openvm_profile.py", "openvm_segments.py"),
             *("performance_page.py", "stark.py", "stark_limits.py", "tables.py", "versus.py", "wheels.py"),
         )
     ),
