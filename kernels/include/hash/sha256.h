@@ -40,7 +40,7 @@ DP_HD void sha256_compress(const u32* words, u64* kept) {
   };
   u32 w[64];
   for (int i = 0; i < 16; ++i) w[i] = message[i];
-#pragma unroll 1
+  DP_PRAGMA(unroll 1)
   for (int i = 16; i < 64; ++i) {
     const u32 s0 = mixed(w[i - 15], 7, 18, w[i - 15] >> 3);
     const u32 s1 = mixed(w[i - 2], 17, 19, w[i - 2] >> 10);
@@ -49,7 +49,7 @@ DP_HD void sha256_compress(const u32* words, u64* kept) {
   // `a` and `e` are sums that are taken, and then kept, when the next round needs them.
   u64 a = state[0], e = state[4];
   u32 b = state[1], c = state[2], d = state[3], f = state[5], g = state[6], h = state[7];
-#pragma unroll 1
+  DP_PRAGMA(unroll 1)
   for (int i = 0; i < 64; ++i) {
     const u32 new_e = i ? keep(e) : (u32)e;
     const u32 s1 = mixed(new_e, 6, 11, sha256_rotated(new_e, 25));
