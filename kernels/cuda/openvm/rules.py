@@ -56,7 +56,7 @@ NEAR, COSET_NEAR = 28, 16
 """Most near slots, and those of code on cosets, whose slots are twice as large: a multiprocessor holds three blocks."""
 STATE = np.dtype([("sponge", SPONGE), *((name, np.uint32, 4) for name in ("claim", "scale", "tail", "last"))])
 """`struct RoundState` of openvm_rules.cu."""
-ITEM_WEIGHT, MOST_TILES = 1 << 12, 8
+ITEM_WEIGHT, MOST_TILES = 1 << 12, 4
 """Weight for which a block takes several tiles as one item, and most of these: its sums are written once for all."""
 FEW = 4
 """Tables that need one coset are summed on two, with the others, if they are less than 1 / FEW of the work."""
