@@ -8,25 +8,22 @@ from __future__ import annotations
 import itertools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from concurrent.futures import wait
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from actors import patience
 from actors.backends import BackendChoice, device_backend
 from actors.messages import WorkerSpec
-from actors.protocol import Host, Slot, Transport
+from actors.protocol import Host, Slot
 from actors.rooms import Rooms
 from cluster.executor.verifiers import Verifiers
 from cluster.scheduler.workers import WorkerHandle
-from distprove.host.beside import in_background
+from distprove.host.beside import at_once
 from distprove.settings import ExecutorSettings
 from distprove.system import PredictsKey, ProofSystem
 
 Value = TypeVar("Value")
-T = TypeVar("T", bound=Transport)
 LIKELY_MEMORY = 1 << 36
 """Bytes of memory that a GPU is taken to have until that is known."""
 
@@ -157,9 +154,10 @@ class Fleet(ABC):
         """End all workers; unless `now`, once they have given back their devices."""
         hosts, self.sites = [site.host for site in self.sites.values()], {}
         if not now:
-            _at_once(lambda host: host.call(Rooms.close), hosts, patience.FLEET_CLOSES)
-        for host in hosts:
-            host.end()
+            at_once(lambda host: host.call(Rooms.close), hosts, patience.FLEET_CLOSES, "distprove-shut")
+        at_once(
+            lambda host: host.end(), hosts, patience.FLEET_CLOSES, "distprove-end"
+        )  # a device's memory takes a while to unmap
 
 
 def files_bytes(system: ProofSystem) -> int:
@@ -174,9 +172,3 @@ def kept_by(system: ProofSystem, choice: BackendChoice) -> int:
     if on_device is not None:
         return on_device[1].pinned
     return system.key_bytes() if isinstance(system, PredictsKey) else 0
-
-
-def _at_once(call: Callable[[T], object], transports: Iterable[T], seconds: float) -> None:
-    """Call it for each, all at once, and wait for that for so many seconds, at most: a host that hangs is another's
-    business. What they raise at their end says nothing; they may not have begun."""
-    wait([in_background(partial(call, each), "distprove-shut") for each in transports], seconds)

@@ -26,7 +26,7 @@ from actors.processes import HostProcess
 from actors.protocol import Transport, WorkerDied
 from actors.server import VerifierServer
 from cluster.executor.placement import Node
-from distprove.host.beside import in_background
+from distprove.host.beside import at_once, in_background
 from distprove.host.machine import usable_threads
 from distprove.proof import fingerprint
 from distprove.settings import ExecutorSettings
@@ -124,9 +124,7 @@ class Verifiers:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for each in self._all:
-            with suppress(Exception):  # what held it is gone
-                each.transport.end()
+        at_once(lambda each: each.transport.end(), self._all, patience.FLEET_CLOSES, "distprove-end")
 
     def _take(self, home: str | None) -> Verifier | None:
         """A free process that may verify what was proven on that node; None when none is left."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from functools import partial
 from queue import Queue
 from typing import TypeVar
 
@@ -28,6 +29,11 @@ def in_background(call: Callable[[], Value], name: str = "distprove-beside", *, 
     # Not one of a pool, which takes no work once the main thread has ended, though others may still prove.
     threading.Thread(target=_run, args=(call, future), name=name, daemon=daemon).start()
     return future
+
+
+def at_once(call: Callable[[Item], object], items: Iterable[Item], seconds: float, name: str) -> None:
+    """Call `call` for each item, each on a thread of its own, and wait so many seconds at most. Errors are ignored."""
+    wait([in_background(partial(call, item), name) for item in items], seconds)
 
 
 @contextmanager
