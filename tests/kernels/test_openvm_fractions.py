@@ -56,10 +56,16 @@ SIZES = (
     (3, 8, 0),
     (4, 13, 0),
     (4, 13, 10),
+    (4, 12, 10),
+    (5, 24, 0),
     (6, 64, 1),
     (5, 17, 0),
+    (6, 33, 10),
     (7, 64, 1),
+    (7, 128, 10),
     (8, 129, 10),
+    (9, 257, 0),
+    (10, 1023, 3),
     (11, 1300, 4),
 )
 """log2 of all fractions, those that are not padding, and log2 of the pairs of rows that one block does alone."""

@@ -73,14 +73,10 @@ def stages(shape: Shape) -> dict[str, int]:
 
 
 def bus_bytes(fractions: int) -> int:
-    """Bytes of so many fractions and of the layers above them, of which the next one is not stored."""
-    if not fractions:
-        return 0
-    log_size = fractions.bit_length()
-    layers = range(log_size - (log_size > 3))
-    stored = [-(-fractions >> (log_size - k)) for k in layers]
-    tree = max(2 * sum(each + each % 2 for each in stored), 4 * -(-fractions >> 2))
-    return sum(map(block_bytes, (WORD * fractions, EXTENSION * fractions, EXTENSION * tree)))
+    """Bytes of so many fractions and of their tree, three quarters as large as the denominators."""
+    quarter = -(-fractions // 4)
+    tree = EXTENSION * (4 if fractions % 4 else 3) * quarter
+    return sum(map(block_bytes, (WORD * fractions, EXTENSION * fractions, tree)))
 
 
 def opening_bytes(params: SystemParams) -> int:

@@ -1,7 +1,7 @@
 """The CUDA implementation of `kernels.interface.openvm_fractions`, with the transcript on the device.
 
-All launches of a reduction are queued without a wait. Besides the leaves it takes half as much memory again, for
-the tree. Padding is not stored.
+All launches of a reduction are queued without a wait. Besides the leaves, of 20 bytes, a tree takes 12 bytes for each.
+Padding is not stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCK_THREADS = 512
 """Threads of a block that works alone."""
 SOURCE = KernelSource("openvm_fractions", (("THREADS", str(THREADS)), ("BLOCK_THREADS", str(BLOCK_THREADS))))
 LEVELS = 3
-"""Layers that one launch adds up, 2 to 7: from the third on every lane computes each, and ever fewer keep theirs."""
+"""Layers that one launch adds up, 3 to 7: from the third on every lane computes each, and ever fewer keep theirs."""
 LOG_ALONE = 10
 """log2 of the most pairs of rows of a round that one block does alone."""
 COORDINATES = 32
@@ -46,7 +46,7 @@ REDUCTION = np.dtype(
             (name, np.uint64)
             for name in ("with", "state", "sent", "numerators", "denominators", "tree", "paddings", "eq")
         ),
-        *((name, np.uint64) for name in ("high", "log_leaves", "count")),
+        *((name, np.uint64) for name in ("high", "log_leaves", "count", "restored")),
         ("place", np.uint64, (COORDINATES,)),
     ]
 )
@@ -68,7 +68,10 @@ class CudaFractions(FractionKernels):
 
 
 class CudaFractionTree(FractionTree):
-    """A tree of 2^n leaves. Layer n - 1, half as large, is not stored if n > 3; the other layers are in one array."""
+    """A tree of 2^n leaves, whose layers are in one array.
+
+    If n > 3, layer n - 1 is never stored, and layer n - 2 only when the layers above it are done, in their place.
+    """
 
     def __init__(
         self, device: Device, leaves: tuple[Array, Array], log_size: int, padding: Elements, log_alone: int
@@ -80,10 +83,17 @@ class CudaFractionTree(FractionTree):
         if 2 * count < 1 << log_size:
             raise SizeError(f"{count} fractions of 2^{log_size}; at least half of them must be given")
         # Layer k has 1 / 2^(n - k) of the fractions. The folded rows that come in its place need an even number.
-        stored = [-(-count >> (log_size - k)) for k in range(log_size - (log_size > 3))]
-        ends = np.cumsum([0, *(2 * (each + each % 2) for each in stored)])
-        # All of it has room for the rows of the leaves, folded once.
-        self._tree = device.empty((max(int(ends[-1]), 4 * -(-count >> 2)), DEGREE), np.uint32)
+        sizes = [2 * (each + each % 2) for each in (-(-count >> (log_size - k)) for k in range(log_size))]
+        places = np.cumsum([0, *sizes])[:-1]
+        size, planes = sum(sizes), 4
+        self._is_large = log_size > 3
+        if self._is_large:
+            # Layer n - 2 comes to lie over those above it. What it folds to has a part of its own.
+            second = max(int(places[-2]), sizes[-2])
+            places[-2:] = 0, second
+            size, planes = second + 4 * -(-count >> 4), 4 if count % 4 else 3
+        # All of it has room for the planes of the leaves' rows, folded once.
+        self._tree = device.empty((max(size, planes * -(-count >> 2)), DEGREE), np.uint32)
         self._paddings = device.empty((log_size + 1, DEGREE), np.uint32)
         of_leaves = device.upload(montgomery(padding))
         device.kernel(SOURCE, "openvm_paddings").launch(1, 1, (of_leaves, self._paddings, np.uint32(log_size)))
@@ -92,20 +102,24 @@ class CudaFractionTree(FractionTree):
         for name, array in zip(("numerators", "denominators", "tree", "paddings"), arrays, strict=True):
             self._reduction[name] = device.address(array)
         self._reduction["log_leaves"], self._reduction["count"] = log_size, count
-        self._reduction["place"][: len(stored)] = ends[:-1]
+        self._reduction["place"][:log_size] = places
 
-        k, kernel = log_size, device.kernel(SOURCE, "openvm_fraction_levels")
+        k = log_size
         while k:
-            levels, sizes = min(LEVELS, k), ByValue(self._reduction)
-            kernel.launch(
-                grid_for(-(-count >> (log_size + 2 - k)), THREADS), THREADS, (sizes, np.uint32(k), np.uint32(levels))
-            )
+            levels = min(LEVELS, k)
+            self._add_up(ByValue(self._reduction), k, levels)
             k -= levels
         if log_size:
             self.root = canonical(device.download(self._tree[:4]).reshape(2, 2, DEGREE)[:, 0])
         else:
             numerator, denominator = (canonical(device.download(array)) for array in leaves)
             self.root = np.concatenate((ext(numerator), denominator))
+
+    def _add_up(self, reduction: ByValue, k: int, levels: int) -> None:
+        """Queue so many layers above layer k."""
+        items = -(-self._count >> (self._log_leaves + 2 - k))
+        kernel = self._device.kernel(SOURCE, "openvm_fraction_levels")
+        kernel.launch(grid_for(items, THREADS), THREADS, (reduction, np.uint32(k), np.uint32(levels)))
 
     def reduce(self, sponge: Sponge) -> ReducedFractions:
         device, n = self._device, self._log_leaves
@@ -119,7 +133,7 @@ class CudaFractionTree(FractionTree):
         given = self._reduction.copy()
         for name, array in (("with", permutation), ("state", kept), ("sent", sent), ("eq", eq)):
             given[name] = device.address(array)
-        given["high"] = high
+        given["high"], given["restored"] = high, 1
         reduction = ByValue(given)
 
         of_stored = GridSums(device, SOURCE, "openvm_layer_round", 2)
@@ -135,7 +149,9 @@ class CudaFractionTree(FractionTree):
             device.kernel(SOURCE, "openvm_layers").launch(1, BLOCK_THREADS, (reduction, *sizes))
             v, round_ = last + 1, 0
             while v < n and round_ < self._large(v):
-                launches = of_above if n > 3 and v == n - 2 and round_ < 2 else of_stored
+                if self._is_large and v == n - 3 and round_ == 0:
+                    self._add_up(reduction, n, 2)  # stores layer n - 2
+                launches = of_above if self._is_large and v == n - 2 and round_ < 2 else of_stored
                 rows = -(-self._count >> (n - v + round_))
                 launches.launch(rows, (reduction, np.uint32(v), np.uint32(round_)))
                 round_ += 1
@@ -154,6 +170,9 @@ class CudaFractionTree(FractionTree):
         return ReducedFractions(np.array(claims, dtype=np.uint32).reshape(-1, 4, DEGREE), tuple(rounds), point)
 
     def _large(self, v: int) -> int:
-        """How many rounds of the layer of v variables are launches of many blocks: two at least if it is not stored."""
-        n = self._log_leaves
-        return max(0 if v != n - 2 or n < 4 else 2, v - 1 - self._log_alone)
+        """How many rounds of the layer of v variables are launches of many blocks.
+
+        Two at least if the layer is never stored, and one if it is stored before them.
+        """
+        least = {2: 2, 3: 1}.get(self._log_leaves - v, 0) if self._is_large else 0
+        return max(least, v - 1 - self._log_alone)

@@ -3,12 +3,13 @@
 //
 // Elements are in Montgomery form. A layer with 2^k fractions has numerators, then denominators, of which the first ceil(count /
 // 2^(n - k)) are stored: the others are 0 over paddings[k]. The leaves, layer n, are two arrays of their own, with numerators in
-// the base field. Layer n - 1 is not stored if n > 3: it is added up when it is read. The others are in `tree`, layer k from
-// element place[k] on.
+// the base field. The others are in `tree`, layer k from element place[k] on. If n > 3, layer n - 1 is never stored, but added up
+// when it is read; and layer n - 2 is stored in the place of the layers above it, when these are done.
 //
 // A layer of v variables has 2^(v+1) fractions, and a sumcheck of v rounds over 2^v rows, of p_0 + batch q_0, p_1, q_0 and q_1. Its
-// rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done; those of the leaves take that of the tree,
-// then that of the leaves' denominators, in turn.
+// rows folded t times, in 4 planes, take the place of layer v + 1 - t, which is done. Those of layers n - 2 and n - 1 take the two
+// parts of the tree in turn, and those of the leaves the tree and the place of their denominators. Of the leaves folded once, the
+// last plane takes that of their numerators: an element lies where the four numerators were that its row is made from.
 //
 // A large round is a launch of blocks that walk over rows, a thread each; the last block to end closes the round. What is left of a
 // layer, and whole small layers, are rounds of one block. Bound: memory for large rounds, latency for the others.
@@ -81,19 +82,22 @@ struct Reduction {
   const Constants* with;
   LayerState* state;
   Ext* sent;
-  const u32* numerators;
+  u32* numerators;
   uint4* denominators;
   uint4* tree;
   const uint4* paddings;
   // eq for every first variable, of the lower half of the variables and, from element `high` on, of the others: that of the
   // last m of them from element 2^m on.
   uint4* eq;
-  u64 high, log_leaves, count;
+  u64 high, log_leaves, count, restored;  // restored: whether layer n - 2 is stored by now
   u64 place[COORDINATES];
 
   // ceil(count / 2^bits)
   __device__ u64 stored(u32 bits) const { return (count + (1ull << bits) - 1) >> bits; }
-  __device__ bool is_stored(u32 k) const { return k + 1 != log_leaves || log_leaves < 4; }
+  __device__ bool is_large() const { return log_leaves > 3; }
+  __device__ bool is_stored(u32 k) const {
+    return !is_large() || k == log_leaves || k + 2 < log_leaves || (restored && k + 2 == log_leaves);
+  }
   __device__ Layer layer(u32 k) const {
     const u64 own = stored(log_leaves - k);
     const Ext padding = bb::m::load(paddings[k]);
@@ -103,8 +107,14 @@ struct Reduction {
   }
   // Where rows of layer k go that are folded `times` times.
   __device__ uint4* folds(u32 k, u32 times) const {
-    if (k < log_leaves) return tree + place[k - times];
-    return times % 2 ? tree : denominators;
+    if (k == log_leaves) return times % 2 ? tree : denominators;
+    if (!is_large() || k + 2 < log_leaves) return tree + place[k - times];
+    return (log_leaves - k + times) % 2 ? tree + place[log_leaves - 1] : tree;
+  }
+  // Where the last plane of rows of layer k goes that are folded once, null if it is with the others.
+  __device__ uint4* last_plane(u32 k) const {
+    const bool is_apart = k == log_leaves && is_large() && count % 4 == 0;
+    return is_apart ? reinterpret_cast<uint4*>(numerators) : nullptr;
   }
 };
 
@@ -133,6 +143,7 @@ struct Rows {
   Layer layer;      // or that below it, which is stored
   const uint4* in;  // rows that are folded once less, from round 2 on
   uint4* out;       // where folded rows go
+  uint4* apart;     // the last plane of rows folded once, null if it is with the others
   u32 round;
   u64 before, count;  // stored rows of the round before, and of this one
   Ext padding, batch, x;
@@ -143,6 +154,7 @@ struct Rows {
     count = a.stored(bits), before = round ? a.stored(bits - 1) : 0;
     in = round < 2 ? nullptr : a.folds(v + 1, round - 1);
     out = round ? a.folds(v + 1, round) : nullptr;
+    apart = ABOVE ? nullptr : a.last_plane(v + 1);
     padding = bb::m::load(a.paddings[v + 1]);
     batch = a.state->batch;
     if (round) x = a.state->drawn[round - 1];
@@ -157,8 +169,8 @@ struct Rows {
   __device__ Row rest() const { return {times<CALLS>(batch, padding), Ext::zero(), padding, padding}; }
   __device__ Row folded(u64 j) const {
     if (j >= before) return rest();
-    return {bb::m::load(in[j]), bb::m::load(in[before + j]), bb::m::load(in[2 * before + j]),
-            bb::m::load(in[3 * before + j])};
+    const uint4* const last = round == 2 && apart ? apart : in + 3 * before;
+    return {bb::m::load(in[j]), bb::m::load(in[before + j]), bb::m::load(in[2 * before + j]), bb::m::load(last[j])};
   }
   // Row j of this round, which is kept if it is folded.
   __device__ __forceinline__ Row row(u64 j) const {
@@ -170,7 +182,8 @@ struct Rows {
     if (round < 2) row.p0 = bb::m::add(row.p0, times<CALLS>(row.q0, batch));
     if (round) {
       out[j] = bb::m::store(row.p0), out[count + j] = bb::m::store(row.p1);
-      out[2 * count + j] = bb::m::store(row.q0), out[3 * count + j] = bb::m::store(row.q1);
+      uint4* const last = round == 1 && apart ? apart : out + 3 * count;
+      out[2 * count + j] = bb::m::store(row.q0), last[j] = bb::m::store(row.q1);
     }
     return row;
   }
