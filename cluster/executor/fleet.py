@@ -40,7 +40,7 @@ class Site:
 
 
 class Fleet(ABC):
-    """See the module's text. Any thread may call."""
+    """The workers of a machine or a cluster. Any thread may call."""
 
     kind: str
 

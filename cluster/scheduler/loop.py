@@ -66,7 +66,7 @@ class _Query(NamedTuple):
 
 
 class Scheduler:
-    """See the module's text. Any thread may call; `close` comes last."""
+    """Feeds the machine with events and carries out its effects. Any thread may call; `close` comes last."""
 
     def __init__(
         self,

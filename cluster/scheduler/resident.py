@@ -25,7 +25,7 @@ Proven = tuple[PartitionId, PartitionProof]
 
 
 class Resident:
-    """See the module's text. Its reports go to `post`. `open` comes first and `close` last; both take their time."""
+    """A resident key, whose reports go to `post`. `open` comes first and `close` last; both take their time."""
 
     def __init__(
         self, key: str, system: ProofSystem, fleet: Fleet, post: Callable[[Event], None], quiet: float

@@ -64,7 +64,7 @@ class DryKernel:
 
 
 class DryDevice(EmulatedDevice):
-    """See the module's text."""
+    """A device that hands out untouched memory of a budget in bytes, and launches nothing."""
 
     def __init__(self, budget: int = 1 << 50) -> None:
         super().__init__(budget=budget, sm_count=132)

@@ -230,7 +230,7 @@ class EmulatedRecording:
 
 
 class EmulatedDevice:
-    """See the module's docstring. `max_block` makes small inputs span several blocks; `budget` bounds the memory."""
+    """Runs CUDA kernels on the host. `max_block` makes small inputs span several blocks; `budget` bounds the memory."""
 
     def __init__(
         self, *, max_block: int = 64, sm_count: int = 4, shared_limit: int = 227 << 10, budget: int = 1 << 34

@@ -17,7 +17,7 @@ from kernels.source import KernelSource, flatten
 
 
 class Record:
-    """See the module's text. Made before any device is opened; needs CuPy."""
+    """Writes outcomes of tests and launched kernels to a file. Made before any device is opened; needs CuPy."""
 
     def __init__(self, path: Path) -> None:
         from kernels.cuda.launch import CudaDevice, CudaKernel

@@ -55,7 +55,7 @@ class IdleKernel(EmulatedKernel):
 
 
 class IdleDevice(EmulatedDevice):
-    """See the module's docstring. `count` is what kernels count, as the entries of an MSM, of so many at most."""
+    """A device of a GPU's size that computes nothing. Kernels that count, as of an MSM's entries, find `count`."""
 
     def __init__(self, *, budget: int, sm_count: int = 132, count: Callable[[], int] = lambda: 0) -> None:
         super().__init__(sm_count=sm_count, budget=budget)

@@ -39,7 +39,7 @@ CLONE_NEWNET = 0x40000000
 
 
 class LossyCluster:
-    """See the module's text. Node 0 is the head."""
+    """A Ray of several nodes that a test kills, restarts or cuts off. Node 0 is the head."""
 
     def __init__(self, *, apart: bool) -> None:
         """`apart`: each node has a namespace of its own."""

@@ -19,7 +19,7 @@ FIRST = "prover-0"
 
 
 class OneKey:
-    """See the module's text. By default the worker is the first one."""
+    """One resident key on a fleet, whose orders and reports a test handles. The first worker is the default."""
 
     def __init__(self, fleet: Fleet, system: ProofSystem) -> None:
         self.fleet = fleet

@@ -209,7 +209,7 @@ RESIDENT: list[bytes] = []
 
 @dataclass
 class ToySystem:
-    """See the module's text."""
+    """A proof system without cryptography, which shows the faults that its partitions name."""
 
     count: int
     faults: Faults

@@ -171,7 +171,7 @@ class Life:
 
 @dataclass
 class Campaign:
-    """See the module's text."""
+    """Kills a service at random moments, restarts it, and checks what it kept."""
 
     folder: Path
     seed: int

@@ -214,7 +214,7 @@ def require(holds: Any, what: str, *about: Any) -> None:
 
 
 class World:
-    """See the module's text."""
+    """Carries out the machine's effects by chance, and checks after each step what must hold."""
 
     def __init__(self, choices: Choices, *, check_all: bool = False) -> None:
         self.choices = choices
