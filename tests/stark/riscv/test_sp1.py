@@ -334,8 +334,8 @@ def test_points_of_ed25519_from_their_y() -> None:
         assert decompressed(y, ~x & 1) == (ED25519 - x, y)
     for sign in (0, 1):
         assert decompressed(1, sign) == (0, 1)
-        assert decompressed(ED25519 + 1, sign) == (0, ED25519 + 1)
-    for y, sign in ((2, 0), (7, 1), (1, 2)):  # of no point, of none, no sign
+    # Of no point, of none, and no sign; and 0 and 1 modulo 2^255 - 19.
+    for y, sign in ((2, 0), (7, 1), (1, 2), *((n * ED25519 + k, 0) for n in (1, 2) for k in (0, 1))):
         with pytest.raises(Trap, match="unknown host call"):
             decompressed(y, sign)
 

@@ -86,6 +86,12 @@ static inline int field_is_zero(const Field* f, const uint32_t* x) {
   return any == 0;
 }
 
+static inline int field_is_reduced(const Field* f, const uint32_t* x) {
+  for (int i = f->words - 1; i >= 0; --i)
+    if (x[i] != f->product.modulus[i]) return x[i] < f->product.modulus[i];
+  return 0;
+}
+
 // 1 / x by Fermat, four bits of the exponent at a time. x is below the modulus, whose lowest word is 2 at least.
 static inline void field_invert(Field* f, uint32_t* out, const uint32_t* x) {
   FieldNumber powers[16];
@@ -129,12 +135,13 @@ static inline void point_double(Curve curve, uint32_t* p) {
     bls12_381_double(p);
 }
 
-// The x of the point of Ed25519 with this y, and with `sign` as the lowest bit of x (RFC 8032, 5.1.3). y need not be reduced, and x = 0
-// has both signs. 0 for a y of no point.
+// The x of the point of Ed25519 with this y, and with `sign` as the lowest bit of x (RFC 8032, 5.1.3), but x = 0 has both signs. 0 for
+// a y of no point, or one that is not reduced.
 static inline int edwards_decompress(Field* f, uint32_t* x, const uint32_t* y, uint32_t sign) {
   FieldNumber u, v, d, third, power, root, square;
   field_set(d, 0x135978a3, 0x75eb4dca, 0x4141d8ab, 0x00700a4d, 0x7779e898, 0x8cc74079, 0x2b6ffe73, 0x52036cee);
-  field_multiply(f, u, y, y);
+  if (!field_is_reduced(f, y)) return 0;
+  field_multiply_reduced(f, u, y, y);
   field_multiply_reduced(f, v, u, d);
   field_add(f, v, v, f->one);
   field_subtract(f, u, u, f->one);

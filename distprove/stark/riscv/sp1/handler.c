@@ -255,8 +255,8 @@ static void add_on(Curve curve, Word first, Word second, uint32_t code) {
   put_back(first, p, words);
 }
 
-// The x of the point of Ed25519 whose y lies behind it. As for SP1, y need not be reduced; a y of no point has no x. Inlined, it would
-// make each call save seven more registers.
+// The x of the point of Ed25519 whose y lies behind it. A y of no point is refused, and one that is not reduced: SP1's executor takes it, but
+// none of its proofs does, and a guest may rely on that. Inlined, it would make each call save seven more registers.
 __attribute__((noinline)) static void decompress_edwards(Word address, Word sign, uint32_t code) {
   Field field;
   field_open(&field, ED25519);
