@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,13 @@ from distprove.errors import InvalidProof
 from distprove.stark.air import check
 from distprove.stark.program import Trace
 from distprove.stark.riscv import edwards
-from distprove.stark.riscv.calls import POINT_CALLS
+from distprove.stark.riscv.calls import CALLS, POINT_CALLS
 from distprove.stark.riscv.edwards import D_ABOVE, D_BELOW, MODULUS
 from distprove.stark.riscv.elf import parse_elf
 from distprove.stark.riscv.executor import Execution, Stop, Trap
 from distprove.stark.riscv.machine import MACHINES
 from distprove.stark.riscv.program import RiscV
+from distprove.stark.riscv.record import Image
 from distprove.stark.riscv.segment import segment_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import P as P_FIELD
@@ -35,7 +38,7 @@ from tests.support.multilinear_jobs import prove_program
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, elf_file
 from tests.support.riscv_forgery import beyond_memory
 from tests.support.riscv_oracle import ED25519_ADD, Interpreter, Trapped, run
-from tests.support.riscv_programs import DATA, FACTORS, POINT_P, POINT_Q, adding
+from tests.support.riscv_programs import DATA, FACTORS, POINT_P, POINT_Q, adding, of_words
 from tests.support.riscv_traces import DEFINITIONS, Columns, Executed, Job, job_of
 
 Point = tuple[int, int]
@@ -179,6 +182,11 @@ Change = Callable[[Point], Point]
 def forged(p: Point, q: Point, change: Change = lambda point: point) -> Job:
     """The traces of a run whose sum is changed. What follows from it is filled in as well as can be: memory, the
     numbers between, quotients and carries. A sum that does not exist is (3, 4) before the change."""
+    return forged_run(adding(ED25519_ADD, p, q), [0], change)
+
+
+def forged_run(image: Image, private: list[int], change: Change) -> Job:
+    """Traces as `forged` makes them, of any program with a sum, and with these words of private input."""
 
     class Forger(Interpreter):
         def edwards_sum(self, p: Point, q: Point) -> Point:
@@ -187,7 +195,7 @@ def forged(p: Point, q: Point, change: Change = lambda point: point) -> Job:
             except Trapped:
                 return change((3, 4))
 
-    forger = Forger(adding(ED25519_ADD, p, q), [0], [0], 1 << 10)
+    forger = Forger(image, private, [0], 1 << 10)
     forger.run(1 << 10)
     return job_of(Executed(forger.image, forger.records))
 
@@ -201,6 +209,10 @@ def put_number(job: Job, name: str, value: int) -> None:
         put_cell(job, name, k, value >> 16 * k & 0xFFFF)
 
 
+def another_x(total: Point) -> Point:
+    return total[0] ^ 1, total[1]
+
+
 def test_the_forger_fills_in_what_is_right() -> None:
     assert rules(forged(P, Q)) == set()
 
@@ -208,7 +220,7 @@ def test_the_forger_fills_in_what_is_right() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda s: (s[0] ^ 1, s[1]),
+        another_x,
         lambda s: (s[0], s[1] ^ 1 << 200),
         lambda s: (MODULUS - s[0], s[1]),
         lambda s: (s[0], MODULUS - s[1]),
@@ -257,9 +269,8 @@ def test_numbers_between_are_any_of_their_residues(monkeypatch: pytest.MonkeyPat
     assert rules(forged(P, Q)) == set()
 
 
-def test_carries_beyond_their_ranges() -> None:
-    """A wrong x3 for which the equation holds modulo p, as carries are linear in it: only lookups bound them."""
-    job = forged(P, Q, lambda s: (s[0] ^ 1, s[1]))
+def solve_carries(job: Job) -> None:
+    """Put carries in place by which the equation of a wrong x3 holds modulo p, as they are linear in it."""
     limbs = {name: [int(cell[0]) for cell in cells_of(job, name)] for name in ("x1", "y1", "x2", "y2", "x3", "product")}
 
     def product(x: str, y: str, at: int) -> int:
@@ -289,6 +300,12 @@ def test_carries_beyond_their_ranges() -> None:
         shifted = (carry + (1 << 27)) % P_FIELD
         put_cell(job, "low", place + k, shifted & 0xFFFF)
         put_cell(job, "high", place + k, (shifted - (shifted & 0xFFFF)) * pow(1 << 16, -1, P_FIELD))
+
+
+def test_carries_beyond_their_ranges() -> None:
+    """Only lookups bound them."""
+    job = forged(P, Q, another_x)
+    solve_carries(job)
     assert rules(job) == {"bus lookup"}
 
 
@@ -426,39 +443,66 @@ def test_no_cell_can_be_changed() -> None:
 # -- proofs -----------------------------------------------------------------------------------------------------------
 
 
-def guest(folder: Path, p: Point = P, q: Point = Q) -> RiscV:
-    path = folder / "guest.elf"
-    path.write_bytes(file_of(adding(ED25519_ADD, p, q)))
-    return RiscV(elf=str(path), segment=64)
+def reading() -> Image:
+    """A sum of two points, of which all words are private input."""
+    code = [*asm.li(8, POINT_P), *asm.li(9, POINT_Q), asm.imm("addi", 17, 0, CALLS["private"]), asm.ECALL]
+    code += [word for at in (8, 9) for k in range(16) for word in (asm.ECALL, asm.store("sw", 10, at, 4 * k))]
+    return of_words(*code, *asm.li(10, FACTORS), *asm.call(ED25519_ADD), data={FACTORS: POINT_P, FACTORS + 4: POINT_Q})
 
 
-Tamper = Callable[[dict[str, Columns]], None]
+def words_of(p: Point, q: Point) -> list[int]:
+    return [coordinate >> 32 * k & 0xFFFFFFFF for coordinate in (*p, *q) for k in range(8)]
 
 
-def wrong_sum(main: dict[str, Columns]) -> None:
-    definition = DEFINITIONS["edwards"].main
-    at = sum(list(definition.values())[: list(definition).index("x3")])
-    main["edwards"][at, 0] ^= np.uint64(1)
-    main["keccak_words"][5, 18] ^= np.uint64(1)  # q's words and the pointers come before
+def by_other_carries(job: Job) -> None:
+    solve_carries(job)
+    job.recount()
 
 
-def without(main: dict[str, Columns]) -> None:
-    del main["edwards"], main["keccak_words"]
+def by_no_table(job: Job) -> None:
+    del job.main[0]["edwards"], job.main[0]["keccak_words"]
 
 
-@pytest.mark.parametrize("tamper", [wrong_sum, without])
-def test_forged_proofs(tamper: Tamper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def as_it_is(job: Job) -> None:
+    pass
+
+
+@pytest.mark.parametrize("engine", ["fri", "multilinear"])
+@pytest.mark.parametrize(
+    ("points", "change", "then", "accepted"),
+    [
+        pytest.param((P, Q), lambda s: s, as_it_is, True, id="right"),
+        pytest.param((P, Q), another_x, as_it_is, False, id="wrong"),
+        pytest.param((P, Q), another_x, by_other_carries, False, id="carries"),
+        pytest.param((P, Q), lambda s: (s[0] + MODULUS, s[1]), as_it_is, False, id="beyond"),
+        pytest.param(without_sum(1), lambda _: (0, 1), as_it_is, False, id="no sum"),
+        pytest.param((P, Q), another_x, by_no_table, False, id="no table"),
+    ],
+)
+def test_proofs(
+    points: tuple[Point, Point],
+    change: Change,
+    then: Callable[[Job], None],
+    accepted: bool,
+    engine: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Either engine proves a right sum and no forged one. The points are private: no public value tells them apart."""
+    job = forged_run(reading(), [128, *words_of(*points)], change)
+    then(job)
+
     def trace(self: RiscV, inputs: dict[str, Columns], backend: CpuBackend) -> Trace:
-        made = segment_trace(inputs, backend)
         names = [air.name for air in MACHINES[32].tables_of(("edwards",))]
-        main = {name: columns for name, columns in zip(names, made.main, strict=True) if columns is not None}
-        tamper(main)
-        return Trace([main.get(name) for name in names], made.public)
+        return Trace([job.main[0].get(name) for name in names], segment_trace(inputs, backend).public)
 
     monkeypatch.setattr(RiscV, "trace", trace)
-    with pytest.raises(InvalidProof):
-        verify(*proven(guest(tmp_path)))
-
-
-def test_a_proof_by_the_multilinear_engine(tmp_path: Path) -> None:
-    prove_program(guest(tmp_path), partitions=None, security=1, grinding=0).check()
+    (tmp_path / "guest.elf").write_bytes(file_of(reading()))
+    (tmp_path / "private.bin").write_bytes(struct.pack("<32I", *words_of(P, Q)))
+    program = RiscV(elf=str(tmp_path / "guest.elf"), input=str(tmp_path / "private.bin"))
+    if engine == "fri":
+        check_proofs = partial(verify, *proven(program))
+    else:
+        check_proofs = prove_program(program, partitions=None, security=1, grinding=0).check
+    with nullcontext() if accepted else pytest.raises(InvalidProof):
+        check_proofs()
