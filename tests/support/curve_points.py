@@ -10,6 +10,12 @@ from Crypto.PublicKey import ECC
 from py_ecc.secp256k1 import secp256k1
 
 Point = tuple[int, int]
+ED25519_ORDER = (1 << 252) + 27742317777372353535851937790883648493
+"""The prime order of the base point of Ed25519."""
+ED25519_BASE = (
+    15112221349535400772501151409588531511454012693041857206046113283949847762202,
+    46316835694926478169428394003475163141307993866256225615783033603165251855960,
+)
 
 
 def pairing_points(curve: ModuleType) -> Callable[[random.Random], tuple[Point, ...]]:
@@ -68,17 +74,29 @@ def edwards_points(rng: random.Random, count: int) -> list[Point]:
     return points
 
 
-def small_edwards_points() -> list[Point]:
-    """The eight points of that curve whose orders divide 8."""
+def edwards_encoded(a: Point) -> bytes:
+    """The 32 bytes of a point of Ed25519's curve (RFC 8032, 5.1.2)."""
+    return (a[1] | a[0] % 2 << 255).to_bytes(32, "little")
+
+
+def edwards_decoded(code: bytes) -> Point | None:
+    """The point of Ed25519's curve with this encoding (RFC 8032, 5.1.3); None for an encoding of none."""
     p = (1 << 255) - 19
-    order = (1 << 252) + 27742317777372353535851937790883648493
-    d, root = -121665 * pow(121666, -1, p) % p, pow(2, (p - 1) // 4, p)
+    sign, y = divmod(int.from_bytes(code, "little"), 1 << 255)
+    square = (y * y - 1) * pow(-121665 * pow(121666, -1, p) * y * y + 1, -1, p) % p
+    x = pow(square, (p + 3) // 8, p)
+    if x * x % p != square:
+        x = x * pow(2, (p - 1) // 4, p) % p
+    if y >= p or x * x % p != square or (x == 0 and sign):
+        return None
+    return (x if x % 2 == sign else p - x), y
+
+
+def small_edwards_points() -> list[Point]:
+    """The eight points of Ed25519's curve whose orders divide 8."""
     for y in range(2, 100):
-        square = (y * y - 1) * pow(d * y * y + 1, -1, p) % p
-        x = pow(square, (p + 3) // 8, p)
-        if x * x % p != square:
-            x = x * root % p
-        small = edwards_multiple((x, y), order)
-        if x * x % p == square and edwards_multiple(small, 4) != (0, 1):
+        point = edwards_decoded(y.to_bytes(32, "little"))
+        small = edwards_multiple(point, ED25519_ORDER) if point else (0, 1)
+        if edwards_multiple(small, 4) != (0, 1):
             return [edwards_multiple(small, k) for k in range(8)]
     raise AssertionError("no point of order 8 times a prime")

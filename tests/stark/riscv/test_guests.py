@@ -21,7 +21,19 @@ from py_ecc.secp256k1 import secp256k1
 
 from distprove.stark.riscv.elf import Elf, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Outcome, Trap
-from tests.support.curve_points import ed25519_pairs, edwards_sum, p256_points, pairing_points, secp256k1_points
+from tests.support.curve_points import (
+    ED25519_BASE,
+    ED25519_ORDER,
+    ed25519_pairs,
+    edwards_decoded,
+    edwards_encoded,
+    edwards_multiple,
+    edwards_sum,
+    p256_points,
+    pairing_points,
+    secp256k1_points,
+    small_edwards_points,
+)
 
 GUESTS = Path(__file__).parent / "guests"
 WORD = 1 << 32
@@ -287,29 +299,65 @@ SIGNED = [
 """Tests 1 to 3 of RFC 8032, 7.1: public key, signature and message."""
 
 
+def accepts(name: str, key: bytes, signature: bytes, message: bytes) -> bool:
+    """The answer of a guest that verifies signatures of Ed25519."""
+    outcome = run(guest(name), public=key + signature + message)
+    assert outcome.exit_code == 0
+    assert outcome.cycles < 60_000 + 200 * len(message)
+    (answer,) = words(outcome.output)
+    return bool(answer)
+
+
 @pytest.mark.parametrize("name", ["eddsa", "eddsa64"])
 def test_eddsa(name: str) -> None:
-    verifier = guest(name)
-
-    def verified(key: bytes, signature: bytes, message: bytes) -> bool:
-        outcome = run(verifier, public=key + signature + message)
-        assert outcome.exit_code == 0
-        assert outcome.cycles < 60_000 + 200 * len(message)
-        (answer,) = words(outcome.output)
-        return bool(answer)
-
     for texts in SIGNED:
         key, signature, message = (bytes.fromhex(text) for text in texts)
-        assert verified(key, signature, message)
-        assert not verified(key, signature, message + b"x")
-    rng, order = random.Random(8), (1 << 252) + 27742317777372353535851937790883648493
+        assert accepts(name, key, signature, message)
+        assert not accepts(name, key, signature, message + b"x")
+    rng = random.Random(8)
     for size in (3, 47, 48, 200, 1000):
         secret, message = ECC.construct(curve="Ed25519", seed=rng.randbytes(32)), rng.randbytes(size)
         key = secret.public_key().export_key(format="raw")
         signature = eddsa.new(secret, "rfc8032").sign(message)
-        assert verified(key, signature, message)
+        assert accepts(name, key, signature, message)
         at = rng.randrange(64)
-        assert not verified(key, signature[:at] + bytes([signature[at] ^ 1]) + signature[at + 1 :], message)
-        assert not verified(bytes([key[0] ^ 1]) + key[1:], signature, message)
-        beyond = int.from_bytes(signature[32:], "little") + order  # the same, were it not refused
-        assert not verified(key, signature[:32] + beyond.to_bytes(32, "little"), message)
+        assert not accepts(name, key, signature[:at] + bytes([signature[at] ^ 1]) + signature[at + 1 :], message)
+        assert not accepts(name, bytes([key[0] ^ 1]) + key[1:], signature, message)
+        beyond = int.from_bytes(signature[32:], "little") + ED25519_ORDER  # the same, were it not refused
+        assert not accepts(name, key, signature[:32] + beyond.to_bytes(32, "little"), message)
+
+
+def hashed(key: bytes, code: bytes, message: bytes) -> int:
+    """The factor of the key's point, of a signature that begins with the code of R."""
+    return int.from_bytes(hashlib.sha512(code + key + message).digest(), "little") % ED25519_ORDER
+
+
+def follows(key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether RFC 8032, 5.1.7, accepts a signature: without the cofactor, and with the hash modulo the order."""
+    a, r, s = edwards_decoded(key), edwards_decoded(signature[:32]), int.from_bytes(signature[32:], "little")
+    if a is None or r is None or s >= ED25519_ORDER:
+        return False
+    return edwards_multiple(ED25519_BASE, s) == edwards_sum(
+        r, edwards_multiple(a, hashed(key, signature[:32], message))
+    )
+
+
+def test_eddsa_of_unusual_points() -> None:
+    """Keys and signatures with points of small order, a y beyond the field, or a sign of x = 0."""
+    field, small, message = (1 << 255) - 19, small_edwards_points(), b"unusual"
+    codes = [edwards_encoded(point) for point in small]
+    ys = (0, 1, 2, field - 1, field, field + 1, (1 << 255) - 1)
+    codes += [(y | sign << 255).to_bytes(32, "little") for y in ys for sign in (0, 1)]
+    neutral = codes[0]
+    cases = [(key, code + bytes(32)) for code in codes for key in (neutral, code)]
+    cases += [(neutral, neutral + s.to_bytes(32, "little")) for s in (ED25519_ORDER, 8 * ED25519_ORDER)]
+    # A part of small order in the key and in R: right where they cancel out.
+    keys = [edwards_encoded(edwards_sum(edwards_multiple(ED25519_BASE, 5), point)) for point in small]
+    for key, point in ((key, point) for key in keys for point in small[::4]):
+        code = edwards_encoded(edwards_sum(edwards_multiple(ED25519_BASE, 7), point))
+        s = (7 + 5 * hashed(key, code, message)) % ED25519_ORDER
+        cases.append((key, code + s.to_bytes(32, "little")))
+    accepted = [follows(*case, message) for case in cases]
+    assert {*accepted[:-16]} == {*accepted[-16:]} == {False, True}
+    for name in ("eddsa", "eddsa64"):
+        assert [accepts(name, *case, message) for case in cases] == accepted

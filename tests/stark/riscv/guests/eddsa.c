@@ -77,7 +77,8 @@ static int below(const uint32_t* a, const uint32_t* b) {
   return 0;
 }
 
-// [s] B = R + [k] A, of the key A and the signature R, s, and with k from the hash of R, A and the message.
+// [s] B = R + [k] A, of the key A and the signature R, s, and with k from the hash of R, A and the message: without the cofactor, which
+// RFC 8032 leaves open.
 static int verify(const uint8_t* key, const uint8_t* signature, uint8_t* message, size_t size) {
   Field field;
   field_open(&field, ED25519);
