@@ -14,7 +14,7 @@ HOME = Path(__file__).resolve().parent
 TEMPLATES, RUNTIME = HOME / "templates", HOME / "runtime"
 LANGUAGES = {
     "rust": ("runtime/src", ("guest.rs", "guest.ld", "start.S")),
-    "c": ("runtime", ("guest.h", "guest.ld", "memory.c", "start.S")),
+    "c": ("runtime", ("curves.h", "guest.h", "guest.ld", "memory.c", "start.S")),
 }
 """For each language the folder of a project that takes files of the runtime, and their names."""
 ISAS = {

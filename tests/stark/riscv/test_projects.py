@@ -25,10 +25,11 @@ from distprove.stark.riscv.debug import debug_text
 from distprove.stark.riscv.elf import Elf, Symbol, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs
 from distprove.stark.riscv.project import ISAS, LANGUAGES, make_project
-from distprove.stark.riscv.values import U64, decode, encode
+from distprove.stark.riscv.values import U8, U64, decode, encode
 from kernels.cpu.keccak import keccak256
 from tests.cli.conftest import run, why_refused
 from tests.support import ROOT
+from tests.support.curve_points import ed25519_pairs, edwards_sum
 from tests.support.guest_projects import build
 from tests.support.plain_keccak import keccak_f
 
@@ -257,6 +258,38 @@ def test_bytes_of_any_length_and_address_are_hashed(language: str, isa: str, exa
     assert output == b"".join(hashlib.sha256(tail).digest() + keccak256(tail) for tail in tails)
 
 
+DECOMPRESSES_C = """
+#include "curves.h"
+#include "values.h"
+
+int main(void) {
+  Reader in = open_private();
+  const uint32_t sign = get_u8(&in);
+  size_t size;
+  const uint8_t* bytes = get_bytes(&in, &size);
+  uint32_t point[16];
+  memcpy(point + 8, bytes, 32);
+  Field field;
+  field_open(&field, ED25519);
+  if (!edwards_decompress(&field, point, point + 8, sign)) return 1;
+  point_double(ED25519, point);
+  write_bytes(point, 64);
+  return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_project_in_c_reads_points_of_ed25519(isa: str, tmp_path: Path) -> None:
+    elf = build(tmp_path / "points", "c", isa, DECOMPRESSES_C)
+    x, y = point = ed25519_pairs()[0][0]
+    code, output, _ = ran(elf, encode(U8, x & 1) + encode(bytes, y.to_bytes(32, "little")))
+    assert (code, output) == (0, b"".join(number.to_bytes(32, "little") for number in edwards_sum(point, point)))
+    no_point = encode(U8, 0) + encode(bytes, (2).to_bytes(32, "little"))
+    assert ran(elf, no_point)[:2] == (1, b"")
+
+
 WIDE_RUST = """
 #![no_std]
 #![no_main]
@@ -335,6 +368,8 @@ def test_a_project_has_the_runtime_of_this_version(language: str, isa: str, tmp_
     for name in names:
         shipped = ROOT / "distprove" / "stark" / "riscv" / "runtime" / name
         assert (folder / place / name).read_bytes() == shipped.read_bytes()
+    headers = {path.name for path in (ROOT / "distprove" / "stark" / "riscv" / "runtime").glob("*.h")}
+    assert language != "c" or headers <= {path.name for path in (folder / place).iterdir()}
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in files if re.search("@[A-Z]+@", path.read_text()) or path.suffix == ".in"]
     commands = re.findall(r"^    (\S.*)", (folder / "README.md").read_text(), re.MULTILINE)
