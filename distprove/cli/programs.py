@@ -148,13 +148,25 @@ def program_app(run: Run, help: str) -> typer.Typer:
     return app
 
 
+class _Shipped(PlainCommand):
+    """The command of a program that ships, whose arguments are options; the error for `--with` names them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if any(word.partition("=")[0] == "--with" for word in args):
+            from distprove.stark.programs import find_program
+
+            own = ", ".join(_flag(argument.name) for argument in find_program(str(self.name)).arguments)
+            ctx.fail(f"--with is for programs of your own; the arguments of {self.name} are {own}")
+        return super().parse_args(ctx, args)
+
+
 def _shipped(entry: ProgramEntry, run: Run) -> Any:
     def command(**given: Any) -> None:
         arguments = {a.name: given.pop(_parameter(a)) for a in entry.arguments}
         run(entry.name, {name: value for name, value in arguments.items() if value is not None}, **given)
 
     options = [option(_parameter(a), _annotation(a), NEEDED if a.default is None else None) for a in entry.arguments]
-    return command_of(entry.name, entry.help, command, options, run)
+    return command_of(entry.name, entry.help, command, options, run, _Shipped)
 
 
 def _own(name: str, run: Run) -> Any:
@@ -191,11 +203,15 @@ def _parameter(argument: Argument) -> str:
     return f"program_{argument.name}"
 
 
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _annotation(argument: Argument) -> Any:
     metavar = {"integer": "N", "path": "PATH", "text": "TEXT"}[argument.kind]
     default = shown(argument.default) if argument.default is not None else None
     help = argument.help if default in (None, "") else f"{argument.help} (default {default})"
-    flags = [f"--{name.replace('_', '-')}" for name in (argument.name, *argument.also)]
+    flags = [_flag(name) for name in (argument.name, *argument.also)]
     said = typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=PROGRAM)
     kind: Any = str if argument.default is None else str | None
     return Annotated[kind, said, Reads()] if argument.kind == "path" else Annotated[kind, said]

@@ -185,6 +185,15 @@ def test_a_verifier_imports_nothing_from_the_run(folder: Path, monkeypatch: pyte
     assert not (folder / "marker").exists()
 
 
+@pytest.mark.parametrize("given", [("--with", "rows=8"), ("--with=rows=8",)])
+def test_a_program_that_ships_names_its_options_to_those_who_pass_with(given: tuple[str, ...]) -> None:
+    for command in (("prove", "stark"), ("key",)):
+        done = run(*command, "fibonacci", "--out", "x", *given)
+        assert done.exit_code == 2
+        told = " ".join(done.output.split())
+        assert "--with is for programs of your own; the arguments of fibonacci are --rows, --first, --second" in told
+
+
 def test_a_job_file_finds_the_program_beside_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "job.toml").write_text('system = "stark"\nprogram = "own_programs:Mine"\n')
     (folder / "elsewhere").mkdir()
