@@ -50,9 +50,10 @@ class Entry:
     Nothing is written through a link, and nothing over a file with another content. A partition whose name is that of
     the key's file, which whoever sends a proof may choose, gets a number after it. Raises UsageError, InputError.
     """
-    contracts: Callable[[Proof, Path, Sequence[str]], None] | None = None
+    contracts: Callable[[Proof, Path, Sequence[str]], tuple[str, str]] | None = None
     """Writes a Solidity contract that verifies proofs under a proof's key, and the calldata for each partition, into a
-    folder that `export` wrote, with the names that it gave. Raises UsageError. None for a system without contracts."""
+    folder that `export` wrote, with the names that it gave. Returns the names of the contract's file and of each
+    partition's calldata. Raises UsageError. None for a system without contracts."""
     contract_of_key: Callable[[Path, Path], tuple[str, str | None]] | None = None
     """Writes the contract of a key's file into a folder. Returns its name there, and why anybody can forge proofs under
     the key, if the key shows that. One system has it. Raises InputError, FormatError, InvalidKey, UsageError."""

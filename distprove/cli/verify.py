@@ -383,8 +383,7 @@ def export(
     if solidity and entry.contracts is None:
         raise UsageError(f"no contract verifies a proof of {loaded.system}, so that there is nothing for --solidity")
     made = entry.export(loaded, run, destination)
-    if solidity and entry.contracts is not None:
-        entry.contracts(loaded, destination, made.names)
+    written = entry.contracts(loaded, destination, made.names) if solidity and entry.contracts is not None else None
     if made.weakness is not None:
         warn(made.weakness)
     mapped = _keep_map(run, destination, {p.name: name for p, name in zip(loaded.partitions, made.names, strict=True)})
@@ -394,6 +393,10 @@ def export(
         print_json({**shown, "weakness": made.weakness})
         return
     out().print(f"{count} partition{'s' * (count != 1)} in {escape(str(destination))}.")
+    if written is not None:
+        contract, calldata = written
+        where = f"{escape(str(destination / contract))}; the {calldata} beside each proof is a call of it."
+        out().print(f"The contract that verifies under this key: {where}", soft_wrap=True)
     if made.own_key:
         out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
     out().print(f"To check {'it' if count == 1 else 'them' if made.checks_all else 'one'}:")

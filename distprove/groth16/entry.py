@@ -35,10 +35,10 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     return export(proof, folder)
 
 
-def contracts(proof: Proof, folder: Path, names: Sequence[str]) -> None:
+def contracts(proof: Proof, folder: Path, names: Sequence[str]) -> tuple[str, str]:
     from distprove.groth16.solidity import write_contracts
 
-    write_contracts(proof, folder, names)
+    return write_contracts(proof, folder, names)
 
 
 def contract_of_key(key: Path, folder: Path) -> tuple[str, str | None]:

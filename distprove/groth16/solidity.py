@@ -31,9 +31,9 @@ CALLDATA = "calldata.hex"
 _WORD = 32
 
 
-def write_contracts(proof: Proof, folder: Path, names: Sequence[str]) -> None:
+def write_contracts(proof: Proof, folder: Path, names: Sequence[str]) -> tuple[str, str]:
     """Write the contract of a job's key into a folder, and the calldata of its call into the folder of each partition,
-    as hexadecimal digits after 0x. Raises UsageError as `contract` does."""
+    as hexadecimal digits after 0x. Returns the names of both files. Raises UsageError as `contract` does."""
     text = contract(plain_key(proof, "this contract takes none: gnark's ExportSolidity writes the one that does"))
     with Folder.open_ours(folder) as out:
         out.write_new(CONTRACT, text.encode())
@@ -41,6 +41,7 @@ def write_contracts(proof: Proof, folder: Path, names: Sequence[str]) -> None:
             with out.folder(name) as own:
                 call = calldata(Groth16Proof.from_dict(partition.data), partition.public)
                 own.write_new(CALLDATA, f"0x{call.hex()}\n".encode())
+    return CONTRACT, CALLDATA
 
 
 def write_contract_of(key: Path, folder: Path) -> tuple[str, str | None]:

@@ -237,6 +237,16 @@ def test_snarkjs_accepts_what_is_exported(proven: Path, snarkjs: Snarkjs, tmp_pa
         assert "OK" in snarkjs("groth16", "verify", vk, folder / "public.json", folder / "proof.json").stdout
 
 
+def test_an_export_names_the_contract_and_its_calls(proven: Path, tmp_path: Path) -> None:
+    done = run("export", proven, "--out", tmp_path / "out", "--solidity")
+    told = " ".join(done.stdout.split())
+    assert f"The contract that verifies under this key: {tmp_path / 'out' / 'Groth16Verifier.sol'};" in told
+    assert "the calldata.hex beside each proof is a call of it" in told
+    assert (tmp_path / "out" / "Groth16Verifier.sol").exists()
+    assert (tmp_path / "out" / "member-0" / "calldata.hex").exists()
+    assert "contract" not in run("export", proven, "--out", tmp_path / "plain").stdout
+
+
 def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
     local = ExecutorSettings(local=True, threads=2)
     result = distprove.prove(zkey=small_job.zkey, witnesses=small_job.witnesses, out=tmp_path / "run", executor=local)
