@@ -182,7 +182,7 @@ def cancel(ids: Ids, *, where: Where, as_json: AsJson = False) -> None:
         views, unknown = _each(ids, client.cancel)
     if not unknown or (views and not as_json):  # in JSON the error is the one document
         _show_jobs(views, as_json)
-    _require_known(unknown, "; the others are cancelled" if views else "")
+    _require_known(unknown, "; the others are cancelled, or were over" if views else "")
 
 
 @reports_errors

@@ -371,7 +371,7 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     options = _options_of(run)
     check = _check_of(options) if refused or not failed else ""  # to try again would end the same
     if check:
-        hint = f"run `{check}`: it names the rule, the row and the values"
+        hint = f"run `{check}`: it names the rule and the row, and with --show-values the values"
     elif code == InputError.exit_code:
         hint = _mended(run, report, _own_code(report, options))
     else:

@@ -155,9 +155,12 @@ def proven_rows(proven: dict[str, Any], *, wrapped: bool = False) -> list[tuple[
     the bits are those of the proofs inside."""
     rows = []
     if "program" in proven:
-        arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
-        named = "" if proven.get("known", True) else ", as the key calls it: the program is not at hand"
-        rows.append(("program", f"{proven['program']}({arguments}){named}"))
+        if proven.get("known", True):
+            arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
+            named = f"({arguments})"
+        else:
+            named = ", as the key calls it: the program is not at hand, and its arguments are not told"
+        rows.append(("program", f"{proven['program']}{named}"))
     rows += [(name, _few(str(value))) for name, value in proven.get("stated", {}).items()]
     rows += [("says", f"{name} {value}") for name, value in proven.get("says", {}).items()]
     if "output" in proven:

@@ -276,6 +276,7 @@ def test_a_trace_that_breaks_a_rule_is_not_tried_again(folder: Path, name: str, 
     assert done.exit_code in (1, 2)
     assert says in told
     assert f"hint: run `distprove air check {program} --with seed=7 --partitions 2`" in told
+    assert "names the rule and the row, and with --show-values the values" in told
     assert "tries the rest again" not in told
     for text in (told, *(path.read_text(errors="replace") for path in (folder / "run").rglob("*.json*"))):
         assert str(SECRET) not in text

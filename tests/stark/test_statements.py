@@ -341,7 +341,7 @@ def test_a_key_of_no_program_at_hand_has_its_arguments_untold(tmp_path: Path) ->
     proven = verify_proof(proof, tmp_path / "key.msgpack", least_security=0).proven
     assert (proven["known"], proven["arguments"], proven["says"]) == (False, {}, {})
     done = run("verify", tmp_path / "proof.msgpack", "--vk", tmp_path / "key.msgpack", "--security", 0)
-    assert "as the key calls it" in " ".join(done.output.split())
+    assert "fibonacci, as the key calls it: the program is not at hand" in " ".join(done.output.split())
     assert str(1 << 20) not in done.output
     with pytest.raises(InvalidProof, match="not the one that its digest names"):
         said(proof)
