@@ -7,9 +7,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from distprove.stark import levels
 from distprove.stark.heights import LogHeights, tallest
-from distprove.stark.levels import levelled
+from distprove.stark.levels import MOST_COMPARED, levelled
 
 WEIGHTS = (50, 3, 600)
 PLAIN, HASHES, LOOPS = (10, None, None), (10, 4, 8), (10, 9, None)
@@ -56,3 +58,29 @@ def test_the_choice_is_near_the_best() -> None:
         given: list[LogHeights] = [(5, *(None if height < 0 else height for height in own[1:])) for own in drawn]
         best = min(cost(grouped(given, groups), 9_000) for groups in product(range(3), repeat=6))
         assert best <= cost(levelled(given, WEIGHTS, 3, 9_000), 9_000) <= 1.25 * best
+
+
+def test_a_run_of_many_different_heights_is_levelled_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose guest chooses the heights of 2^14 segments. All pairs were compared: 2 GiB, and the third power in time."""
+    numbers, compared, measure = np.random.default_rng(3), list[int](), levels._cost
+
+    def noted(kinds: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        compared.append(len(kinds))
+        return measure(kinds, weight)
+
+    monkeypatch.setattr(levels, "_cost", noted)
+    given: list[LogHeights] = [tuple(own) for own in numbers.integers(4, 21, (3_000, 3)).tolist()]
+    made = levelled(given, WEIGHTS, 4, 0)
+    assert len({*made}) == 4
+    assert all(tallest([own, got]) == got for own, got in zip(given, made, strict=True))
+    assert max(compared) <= MOST_COMPARED
+    assert len(compared) <= 4 * len({*given})
+
+
+@pytest.mark.parametrize("compared", [3, 5])
+def test_few_kinds_are_compared_at_once(monkeypatch: pytest.MonkeyPatch, compared: int) -> None:
+    """The choice is as good where the kinds lie apart, and never of more kinds than are asked for."""
+    monkeypatch.setattr(levels, "MOST_COMPARED", compared)
+    given: list[LogHeights] = [(10, 3 + number % 2, 4 + 8 * (number % 3 > 1)) for number in range(12)]
+    assert {*levelled(given, WEIGHTS, 2, 0)} == {(10, 4, 4), (10, 4, 12)}
+    assert {*levelled(given, WEIGHTS, 1, 0)} == {(10, 4, 12)}
