@@ -295,8 +295,10 @@ def _fitting(options: StarkOptions, compiled: Future[Any]) -> Fits:
 
 
 def _compiled(program: Program, options: StarkOptions, choose: Callable[..., Any]) -> Any:
-    """The key of a job of one partition without the root of its preprocessed columns."""
-    return engine_named(options.engine).compile_key(program, choose(1, queries=options.queries or 1))
+    """The key of a job of one partition without the root of its preprocessed columns. A cut that asks for it hides its
+    own errors' messages, and these have no inputs to quote."""
+    with own_faults(program.__module__):
+        return engine_named(options.engine).compile_key(program, choose(1, queries=options.queries or 1))
 
 
 @lru_cache(maxsize=256)

@@ -119,6 +119,13 @@ class AtSlices(Walk):
     def slices(self, partitions):
         return self.no_such_method({SECRET})
 
+class AtColumns(Walk):
+    counts = (1, 2)
+
+    @property
+    def fixed_heights(self):
+        raise ArithmeticError("no height is fixed")
+
 class AtInputs(Walk):
     def inputs(self, source):
         return {{}}[str(source["index"] + {SECRET})]
@@ -249,6 +256,15 @@ def test_errors_are_told_with_their_place_and_in_full_by_the_check_alone(folder:
     full = " ".join(checked.output.split())
     assert re.search(rf"faulty\.py:\d+, in {at}: ", full)
     assert ("no_such_method" if name == "AtTrace" else str(SECRET)) in full
+
+
+def test_errors_of_a_key_that_a_cut_asks_for_are_told_in_full() -> None:
+    """It is made from the program alone, while the job is cut: it has no inputs that the message could quote."""
+    done = run("prove", "stark", "faulty:AtColumns", "--out", "run", *LOCAL)
+    told = " ".join(done.output.split())
+    assert done.exit_code == 2
+    assert "faulty raised ArithmeticError: no height is fixed" in told
+    assert re.search(r"faulty\.py:\d+, in fixed_heights: ", told)
 
 
 def test_errors_of_slices_are_told_with_their_place() -> None:
