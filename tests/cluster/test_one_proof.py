@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from distprove.stark.export import export
 from distprove.stark.keyfile import read_key
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
+from distprove.stark.program import Trace
 from distprove.stark.recursion.plan import MOST_LEAVES, Kind
 from distprove.stark.recursion.recorder import MOST_WIRES, Recorder
 from distprove.stark.recursion.system import OneProofSystem
@@ -40,7 +41,7 @@ from tests.cli.conftest import run as command
 from tests.support.await_end import await_end
 from tests.support.faulty_tree import DIES, FAILS, FORGES, MISNAMES, OVERFLOWS, POSES, STRAYS, FaultySystem
 from tests.support.ray_nodes import joined_node
-from tests.support.stark_programs import Fibonacci, Sparse
+from tests.support.stark_programs import Fibonacci, Ring, Sparse
 
 LOCAL = ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")
 PARTITIONS = 5
@@ -368,6 +369,55 @@ def test_a_job_with_a_barrier(tmp_path: Path) -> None:
     for changed in ([*others, first], others):
         with pytest.raises((InvalidProof, FormatError)):
             bound(proof, list(changed)).verify(system)
+
+
+class SomeTaller(Ring):
+    """Some of the partitions have twice the rows."""
+
+    def __init__(self, *taller: int) -> None:
+        super().__init__(3)
+        self.taller = taller
+
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [(4 if own in self.taller else 3, 4) for own in range(partitions)]
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        own = int(backend.to_host(inputs["facts"])[0])
+        return Ring(4 if own in self.taller else 3).trace(inputs, backend)
+
+
+def test_a_job_whose_leaves_are_over_partitions_of_one_form(tmp_path: Path) -> None:
+    """The leaf over 1, 4 and 7 is lost and made again. The list with 7 and 8 swapped has the same leaves, and is
+    refused."""
+    params = Parameters(1, 3, (1,) * 8, 0, 0, log_final=5, tree_hash=TreeHash.POSEIDON2)
+    system, path = OneProofSystem(SomeTaller(1, 4, 7), params, 10), tmp_path / "run"
+    needs = {part.name: [name[-1] for name in part.needs] for part in system.plan()}
+    assert [needs[f"leaf-0000{number}"] for number in range(3)] == [[*"0235"], [*"147"], [*"689"]]
+    run_job(path, system)
+    content = (path / "proof.msgpack").read_bytes()
+    proof = Proof.from_bytes(content)
+    proof.verify(system)
+    *first, seven, eight, nine = proof.partitions
+    with pytest.raises(InvalidProof):
+        bound(proof, [*first, eight, seven, nine]).verify(system)
+    (path / "proof.msgpack").unlink()
+    (path / "partitions" / "leaf-00001.msgpack").write_bytes(b"damaged")
+    report = run_job(path, system)
+    made = {p["name"] for p in report["partitions"] if p["status"] == "proved"}
+    assert made == {"leaf-00001", "node-1-00000", "root"}
+    assert (path / "proof.msgpack").read_bytes() == content
+
+
+def test_a_run_whose_partitions_are_levelled_otherwise_is_not_resumed(tmp_path: Path) -> None:
+    """Its barrier has commitments to other heights, which no prover could meet. Its key is the same."""
+    params = Parameters(1, 3, (1,) * 8, 0, 0, log_final=5, tree_hash=TreeHash.POSEIDON2)
+    path = tmp_path / "run"
+    run_job(path, OneProofSystem(SomeTaller(1), params, 3))
+    (path / "proof.msgpack").unlink()
+    with pytest.raises(InputError, match="changed since the run began: leaf-00000, root"):
+        run_job(path, OneProofSystem(SomeTaller(2), params, 3))
+    report = run_job(path, OneProofSystem(SomeTaller(1), params, 3))
+    assert {p["status"] for p in report["partitions"]} == {"resumed"}
 
 
 def test_a_kept_node_chooses_no_key_that_it_is_verified_under(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,9 @@ from distprove.stark.recursion.node import (
     node_words,
     stated_by,
 )
-from distprove.stark.recursion.plan import Form, TreeNode, leaf_forms, leaf_places, leaves_of, plan_tree
+from distprove.stark.recursion.plan import Form, TreeNode, in_fours, leaf_forms, leaf_places, leaves_of, plan_tree
 from distprove.stark.recursion.program import NodeProgram
-from distprove.stark.recursion.root import verify_root
+from distprove.stark.recursion.root import root_statement, verify_root
 from distprove.stark.recursion.security import tree_layers
 from distprove.stark.recursion.tree import TreeKeys, TreeParameters, frame_of, node_child, segments_of
 from distprove.steps import Steps
@@ -148,22 +148,91 @@ class TwoHeights(Ring):
         return Ring(4 if own % 3 == 1 else 3).trace(inputs, backend)
 
 
-def test_partitions_of_two_forms_end_in_one_proof() -> None:
-    """Seven of one form have two leaves, and three of the other one leaf, which is not over consecutive ones."""
+class TwoHeightsWithoutBuses(Fibonacci):
+    """Each third partition has twice the rows. Nothing but the job's challenge ties the partitions together."""
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        own = int(backend.to_host(inputs["seed"])[0])
+        return Fibonacci(4 if own % 3 == 2 else 3).trace(inputs, backend)
+
+
+@pytest.fixture(scope="module", params=[TwoHeights, TwoHeightsWithoutBuses])
+def mixed(request: pytest.FixtureRequest) -> Iterator[Tree]:
+    """Seven partitions of one form have two leaves, and three of the other one leaf, which is not over consecutive
+    ones."""
     with CpuBackend() as backend:
-        tree = Tree.of(prove_program(TwoHeights(), partitions=10, params=SMALL), backend)
-        tree.check()
-        assert tree.second_accepts()
-        numbers = [[int(name.rpartition("-")[2]) for name in node.children] for node in tree.plan if node.is_leaf]
-        assert numbers == [[0, 2, 3, 5], [1, 4, 7], [6, 8, 9]]
-        others = tree.segments
-        for one, other in ((0, 1), (0, 2), (5, 6)):
-            swapped = [*others]
-            swapped[one], swapped[other] = swapped[other], swapped[one]
-            changed = {"partitions": listed(swapped)}
-            with pytest.raises(InvalidProof):
-                tree.check(**changed)
-            assert not tree.second_accepts(**changed)
+        yield Tree.of(prove_program(request.param(), partitions=10, params=SMALL), backend)
+
+
+def test_partitions_of_two_forms_end_in_one_proof(mixed: Tree) -> None:
+    mixed.check()
+    assert mixed.second_accepts()
+    numbers = [[int(name.rpartition("-")[2]) for name in node.children] for node in mixed.plan if node.is_leaf]
+    assert numbers == [[0, 2, 3, 5], [1, 4, 7], [6, 8, 9]]
+
+
+def test_the_root_binds_the_order_of_partitions_of_two_forms(mixed: Tree) -> None:
+    """Leaves and their digests stay the same where 7 and 8 are swapped, which are of different forms. So they do where
+    the list has the order of the leaves. Then the job's challenge is another."""
+    own = listed(mixed.segments)
+    by_leaf = [own[number] for leaf in leaf_places(forms_of(mixed.segments)) for number in leaf]
+    orders = [by_leaf, [*own[1:], own[0]], own[::-1]]
+    for one, other in combinations(range(len(own)), 2):
+        orders.append([*own])
+        orders[-1][one], orders[-1][other] = own[other], own[one]
+    for order in orders:
+        with pytest.raises(InvalidProof):
+            mixed.check(partitions=order)
+    stated, total = mixed.proven.public, node_statement(mixed.proven.public)[1]
+    for order in ([*own[:7], own[8], own[7], own[9]], by_leaf):
+        found = root_statement(mixed.keys.verifying(order), total, order, None).scalars()
+        assert found[OCTETS:] == stated[OCTETS:]
+        assert found[:OCTETS] != stated[:OCTETS], "another job"
+        assert not mixed.second_accepts(partitions=order)
+
+
+def test_the_root_binds_which_partitions_of_two_forms_there_are(mixed: Tree) -> None:
+    """Each left out, and each twice: in place of another, or at the end under a name of its own."""
+    own = listed(mixed.segments)
+    changed = [[*own[:number], *own[number + 1 :]] for number in range(len(own))]
+    changed += [[*own[:number], own[number - 1], *own[number + 1 :]] for number in range(len(own))]
+    changed += [[*own, replace(each, name="part-x")] for each in own]
+    for partitions in changed:
+        with pytest.raises(InvalidProof):
+            mixed.check(partitions=partitions)
+    assert not mixed.second_accepts(partitions=changed[1])
+
+
+@pytest.mark.parametrize("number", [1, 6, 9])
+def test_partitions_of_another_form_than_was_proven(mixed: Tree, number: int) -> None:
+    """Heights and the length of a name decide under which leaf a partition is. The keys of all leaves stay the same if
+    partition 1 is said to be lower: an absent place has the form of the first one."""
+    own = listed(mixed.segments)
+    (height, *others), name = own[number].log_heights, own[number].name
+    assert height is not None
+    for form in ({"log_heights": (7 - height, *others)}, {"name": name + "0"}, {"name": name[:-1]}):
+        changed = [*own[:number], replace(own[number], **form), *own[number + 1 :]]
+        with pytest.raises(InvalidProof):
+            mixed.check(partitions=changed)
+
+
+def test_a_tree_over_consecutive_partitions_is_none_over_partitions_of_two_forms(
+    mixed: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As leaves were before they were of one form: such a proof is refused, and not read in another way."""
+
+    def consecutive(forms: Sequence[Form]) -> list[tuple[int, ...]]:
+        return list(map(tuple, in_fours(range(len(forms)))))
+
+    with CpuBackend() as backend:
+        with monkeypatch.context() as patched:
+            for module in ("plan", "root"):
+                patched.setattr(f"distprove.stark.recursion.{module}.leaf_places", consecutive)
+            older = Tree.of(mixed.job, backend)
+            older.check()
+        with pytest.raises(InvalidProof):
+            older.check()
+        assert not older.second_accepts()
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 16, 17, 70])
