@@ -429,9 +429,9 @@ def test_bits_are_asked_for_all_places(three: ReadJob) -> None:
 
 def test_the_places_are_those_of_the_circuit(three: ReadJob) -> None:
     """Bits and multiplicities of fewer segments than the circuit has places for are none of its jobs'."""
-    for places in (1, PLACES - 1, PLACES + 1):
+    for places, told in ((1, "1 place"), (PLACES - 1, "5 places"), (PLACES + 1, "7 places")):
         other = with_params(three.key, replace(three.key.params, places=places))
-        with pytest.raises(InvalidProof, match=f"a key of {places} places; the circuit that a contract reads has 6"):
+        with pytest.raises(InvalidProof, match=f"a key of {told}; the circuit that a contract reads has 6"):
             check_program(other, (4,), PLACES)
         assert ContractForm.of(other, three.form.name_length, three.node).digest() != three.record.circuit
     with pytest.raises(InvalidProof, match="a key of 6 places; the circuit that a contract reads has 32"):
