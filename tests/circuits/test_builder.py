@@ -13,6 +13,7 @@ from distprove.circuits.gadgets import less_than, logical_and, logical_or, logic
 from distprove.circuits.linear import Linear
 from distprove.errors import UnsatisfiedWitness, UsageError, WitnessGenerationError
 from distprove.groth16.r1cs import R1cs
+from kernels.host.units import count_of
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve
@@ -127,7 +128,7 @@ def test_bits_refuse_what_does_not_fit(backend: Backend, value: int, count: int)
     assert len(bits) == count
     circuit = b.build()
     if value >> count:
-        with pytest.raises(UnsatisfiedWitness, match=f"fits {count} bits"):
+        with pytest.raises(UnsatisfiedWitness, match=f"fits {count_of(count, 'bit')}$"):
             circuit.witness({"x": value}, backend)
     else:
         witness = solve(circuit, backend, x=value)

@@ -362,6 +362,7 @@ def test_nothing_prints_around_the_console() -> None:
     allowed["kernels/host/cache.py"] = {"warnings.warn"}  # quoted
     allowed["distprove/stark/recursion/ship.py"] = {"print"}  # a command of a checkout
     for name in (
+        "first_proof",
         "simulated_cluster",
         "prose",
         "site",

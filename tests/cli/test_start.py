@@ -121,6 +121,7 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
             *("distprove.cli", "distprove.cli.app", "distprove.cli.console", "distprove.cli.plain_help"),
             "distprove.cli.streams",
             *("distprove.errors", "distprove.formats", "distprove.formats.visible", "kernels.errors"),
+            *("kernels.host", "kernels.host.units"),
         }
 
 

@@ -197,7 +197,7 @@ def test_a_job_and_its_file_travel_to_a_cluster_and_are_proven(ray_cluster: Any,
     shown: list[str] = []
     command = (sys.executable, "-m", "distprove")
     assert follow(*submit(tmp_path / "job.toml", dashboard, f"{tmp_path}/run", command=command), shown.append) == 0
-    assert "proved: 1 of 1 partitions" in "".join(shown)
+    assert "proved: 1 of 1 partition" in "".join(shown)
     assert Proof.read(tmp_path / "run" / "proof.msgpack").partitions
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert (report["executor"], report["chosen"].partition(":")[0]) == ("ray", "over Ray")

@@ -145,7 +145,7 @@ def test_spoilt_keys(curve: Curve, suffix: str, cpu: CpuBackend, tmp_path: Path)
     for cut in (0, 8, 168, 169, 200, len(content) - 1):
         with pytest.raises(FormatError):
             read(curve, suffix, gnark_pk=changed(tmp_path, content[:cut]))
-    with pytest.raises(FormatError, match="bytes follow"):
+    with pytest.raises(FormatError, match="byte follows"):
         read(curve, suffix, gnark_pk=changed(tmp_path, content + b"\0"))
     witness = read_wtns(FOLDERS[curve] / "w.wtns").values
     public = unpack(witness[1 : PUBLIC + 1])

@@ -103,7 +103,7 @@ def test_every_spoilt_file_is_refused_for_its_fault(spoiling: Spoiling, backend:
 
 
 NOBODYS = {
-    "beacons alone": ((Maker("b", Beacon(b"b", 10)),), "only 1 public beacons: everybody knows"),
+    "beacons alone": ((Maker("b", Beacon(b"b", 10)),), "only 1 public beacon: everybody knows"),
     "a factor of one": ((*PERSONS, Maker(draws=Ones)), "contribution 3 has the factor 1 for tau"),
 }
 """Ceremonies that hold together and are bad, and what is said of them. snarkjs accepts them."""

@@ -64,9 +64,9 @@ def test_values_are_taken_as_snarkjs_takes_them(value: Any, expected: list[int])
     ("inputs", "message"),
     [
         ({}, "takes 2 input values, 0 are given"),
-        ({"x": [1]}, "signal 'x' takes 2 values, 1 are given"),
+        ({"x": [1]}, "signal 'x' takes 2 values, 1 is given"),
         ({"x": [1, 2, 3]}, "signal 'x' takes 2 values, 3 are given"),
-        ({"x": 5}, "signal 'x' takes 2 values, 1 are given"),
+        ({"x": 5}, "signal 'x' takes 2 values, 1 is given"),
         ({"x": [1, 2], "y": 5}, "'y' is not an input signal"),
         ({"y": 5, "x": [1, 2]}, "'y' is not an input signal"),
         ({"x": [1, None]}, "'x': null is not"),
@@ -95,7 +95,7 @@ def test_a_signal_of_no_values_is_none_of_the_circuits() -> None:
 def test_programs_without_signal_sizes_are_checked_in_total() -> None:
     """Programs of the first circom 2 versions do not tell a signal's size."""
     assert generate({"x": [3, 4]}, input_size=False) == [1, 3, 4]
-    with pytest.raises(WitnessGenerationError, match="takes 2 input values, 1 are given"):
+    with pytest.raises(WitnessGenerationError, match="takes 2 input values, 1 is given"):
         generate({"x": [3]}, input_size=False)
     with pytest.raises(WitnessGenerationError, match="'y': the signal is not an input of the circuit"):
         generate({"y": [3]}, input_size=False)

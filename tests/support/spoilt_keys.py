@@ -176,7 +176,7 @@ def _made_anew(curve: Curve, initial: KeyPoints, circuit_hash: bytes, backend: B
     replayed = DeltaKey(drawn.factor, _own(curve))
     yield made("a beacon's factor alone", "contribution 2 is not that of the beacon", person, (replayed, public))
     yield made("no contribution", "no contribution: everybody knows delta", snarkjs_accepts=True)
-    yield made("beacons alone", "only 1 public beacons: everybody knows", (drawn, public), snarkjs_accepts=True)
+    yield made("beacons alone", "only 1 public beacon: everybody knows", (drawn, public), snarkjs_accepts=True)
     neutral = DeltaKey(1, _own(curve)), None
     yield made("a factor of one", "contribution 2 has the factor 1", person, neutral, snarkjs_accepts=True)
 

@@ -1271,7 +1271,7 @@ def test_a_job_on_an_occupied_cluster_waits_and_says_so() -> None:
     waits = [
         each.progress.detail for each in rig.effects if isinstance(each, e.Tell) and each.progress.event == "waiting"
     ]
-    assert waits[-1] == "room on the cluster, for 1 of 1 provers"
+    assert waits[-1] == "room on the cluster, for 1 of 1 prover"
     assert len(rig.notes("queued")) == 1
     rig.look(4)
     assert failures(job) == {"p0"}

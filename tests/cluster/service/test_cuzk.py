@@ -142,7 +142,7 @@ def test_a_request_that_does_not_hold_fails_by_name(node: Node) -> None:
         ({"proof_kind": 0}, "no kind of proof"),
         ({"vanilla_proofs": []}, "no vanilla_proofs"),
         ({"randomness": b"x"}, "randomness has 32 bytes"),
-        ({"registered_proof": 0, "proof_kind": number_of("ProofKind", "WINNING_POST")}, "has 1 sectors"),
+        ({"registered_proof": 0, "proof_kind": number_of("ProofKind", "WINNING_POST")}, "has 1 sector"),
         ({"registered_proof": 11, "sector_size": 1 << 23}, "no key for window-post-8MiB"),
     ):
         with pytest.raises(grpc.RpcError) as refused:

@@ -28,6 +28,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cpu.group import neg
 from kernels.cpu.pairing import combine_g1, pairing_product
 from kernels.cpu.target_group import product_of_powers
+from kernels.host.units import count_of
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 from tests.support import second_aggregate_verifier as second
@@ -225,7 +226,7 @@ def test_public_values_out_of_range_are_named(curve: Curve) -> None:
         with pytest.raises(InvalidProof, match=f"proof 2: public value 1 is not in the scalar field of {curve.title}"):
             holds(curve, [*public[:2], [2, bad], public[3]], made)  # type: ignore[list-item]
     for lengths in ([2], [2, 15, 3], []):
-        with pytest.raises(InvalidProof, match=f"proof 2: {len(lengths)} public values, the key has 2"):
+        with pytest.raises(InvalidProof, match=f"proof 2: {count_of(len(lengths), 'public value')}, the key has 2"):
             holds(curve, [*public[:2], lengths, public[3]], made)
     with pytest.raises(InvalidProof, match="proof 1: 3 public values"):  # as many values in all
         holds(curve, [public[0], [1, 8, 2], [15], public[3]], made)

@@ -77,7 +77,7 @@ def test_a_wrap_of_the_other_kind_is_refused() -> None:
     salted = replace(read, data={**read.data, SALT: bytes(32)})
     with pytest.raises(FormatError):
         wrap_in(salted, read=True)
-    with pytest.raises(InvalidKey, match="has one public value"):
+    with pytest.raises(InvalidKey, match="has 1 public value"):
         wrap_in(salted)
     with pytest.raises(InvalidKey, match="has 5 public values"):
         wrap_in(wrapped(1, None), read=True)
