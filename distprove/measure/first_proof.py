@@ -43,7 +43,7 @@ class FirstProof:
 
     @property
     def to_first_proof(self) -> Taken:
-        """From the start of the installation to the end of the first job."""
+        """Time from the start of the installation to the end of the first job."""
         install, first = self.steps[INSTALL], self.steps[FIRST]
         seconds, cpu_seconds = install.seconds + first.seconds, install.cpu_seconds + first.cpu_seconds
         return Taken(round(seconds, 2), round(cpu_seconds, 2))

@@ -230,7 +230,7 @@ class CudaRounds(RuleRounds):
         here = np.array([own.on_cosets for own in splits], dtype=bool).reshape(-1, SUMS)
         cosets = self._joined_launches(others, np.where(here, counts, 0).max(axis=1, initial=0))
         words = SUMS * 4 << self._log_skip
-        """Of a table's sums in the rows, or on one coset."""
+        """Sums of a table in the rows, or on one coset."""
         ends = starts_of(words * (1 + cosets))
         begins, sums = ends[:-1], self._device.zeros((max(1, int(ends[-1])),), np.uint64)
         for first in range(0, int(cosets.max(initial=0)), COSETS):

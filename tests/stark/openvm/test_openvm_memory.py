@@ -80,7 +80,7 @@ def test_no_segment_of_a_block_takes_more_than_14_gb() -> None:
 
 
 def _block_shapes() -> dict[int, Shape]:
-    """By number. No AIR's name, constraints or messages matter."""
+    """Return the shape of each segment by number. Names, constraints and messages of AIRs do not matter."""
     shapes = {}
     for number, airs in json.loads(SEGMENTS.read_text()).items():
         own = [

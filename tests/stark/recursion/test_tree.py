@@ -219,7 +219,7 @@ def test_partitions_of_another_form_than_was_proven(mixed: Tree, number: int) ->
 def test_a_tree_over_consecutive_partitions_is_none_over_partitions_of_two_forms(
     mixed: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As leaves were before they were of one form: such a proof is refused, and not read in another way."""
+    """A proof over consecutive leaves, the layout of before, is refused and not read in another way."""
 
     def consecutive(forms: Sequence[Form]) -> list[tuple[int, ...]]:
         return list(map(tuple, in_fours(range(len(forms)))))

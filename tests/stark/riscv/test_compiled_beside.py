@@ -69,7 +69,7 @@ def test_tables_that_cannot_be_compiled_fail_the_job(tmp_path: Path, monkeypatch
 
 
 def test_jobs_of_a_guest_that_begin_at_once_are_the_same(tmp_path: Path) -> None:
-    """With two threads each, none of which finds the guest decoded."""
+    """Several jobs start together, before one of them has decoded the guest."""
     elf = guest(tmp_path, [*[imm("addi", 6, 6, 3)] * 200, *leave(0)])
 
     def planned(_: int) -> tuple[bytes, list[bytes]]:

@@ -98,7 +98,7 @@ def test_sums(given: tuple[Point, Point]) -> None:
 
 
 def test_ten_thousand_sums_of_the_group() -> None:
-    """Of random points, a point and itself, opposite ones, the neutral element, and points of small order."""
+    """Sums of random points, a point and itself, opposite ones, the neutral element, and points of small order."""
     rng = random.Random(22)
     points = edwards_points(rng, 128)
     neutral, small = (0, 1), small_edwards_points()
