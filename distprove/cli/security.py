@@ -85,7 +85,7 @@ def show_security(console: Console, record: dict[str, Any]) -> None:
         console.print(escape(layer_line(layer)))
     if (wires := record.get("tree_wires", 0)) > record.get("tree_wires_allowed", 0):
         console.print(
-            f"circuits of some {count_of(wires, 'wire')}: whoever proves or verifies it gives --tree-wires {wires}"
+            f"circuits of some {count_of(wires, 'wire')}, so its prover and its verifiers give --tree-wires {wires}"
         )
     unique = record["unique_decoding"]
     enough = count_of(unique["queries"], "query", "queries") if unique["queries"] else "no number of queries"

@@ -122,8 +122,7 @@ def check_output(key: Any, public: Sequence[int], output: bytes | None) -> None:
         raise OutputMissing(
             "every partition's proof holds by itself, but it is not known whether they are one job: it states an "
             f"output of {count_of(stated[0], 'byte')} (Keccak-256 {told}), which is not here, and without its "
-            f"words nobody can "
-            "tell whether the tables wrote it. Give the output (--output FILE, output=)"
+            "words no verifier can tell whether the tables wrote it. Give the output (--output FILE, output=)"
         )
     if len(output) != stated[0]:
         raise InvalidProof(f"the job states an output of {count_of(stated[0], 'byte')}, and {GIVEN} has {len(output)}")

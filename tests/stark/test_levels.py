@@ -51,7 +51,7 @@ def test_there_are_no_more_kinds_than_are_asked_for() -> None:
 
 
 def test_the_choice_is_near_the_best() -> None:
-    """Of six partitions, against all ways to put them into at most three groups."""
+    """The choice for six partitions is compared with all ways to put them into at most three groups."""
     numbers = np.random.default_rng(7)
     for _ in range(20):
         drawn = numbers.integers(-1, 9, (6, 3)).tolist()

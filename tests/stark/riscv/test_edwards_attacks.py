@@ -278,7 +278,7 @@ def solve_carries(job: Job) -> None:
         return sum(times * limbs[x][j] * limbs[y][k] for j, k, times in pairs)
 
     def carries(quotient: int) -> list[int]:
-        """Those that make all equations hold but for the last, and what that comes to."""
+        """Carries that make all equations hold but for the last, and the size of its error."""
         found, carry = list[int](), 19 * quotient
         for k in range(8):
             value = carry + limbs["x3"][2 * k] + (limbs["x3"][2 * k + 1] << 16)

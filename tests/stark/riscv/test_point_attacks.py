@@ -248,7 +248,7 @@ def test_carries_and_a_top_beyond_their_ranges(monkeypatch: pytest.MonkeyPatch) 
     modulus = [SECP256K1 >> 16 * k & 0xFFFF for k in range(16)]
 
     def carries(top: int) -> list[int]:
-        """Those that make all equations hold but for the last, and what that comes to."""
+        """Carries that make all equations hold but for the last, and the size of its error."""
         found, carry = list[int](), 0
         for k in range(16):
             value = carry
